@@ -1,0 +1,202 @@
+"""Loop programs: what the scheduler makes and the code generator reads.
+
+grammar
+    Program   ::= inputs, outputs, arena buffers (with offsets), Statement*
+    Statement ::= Kernel | LibraryCall | HostCall | CopyBuffer
+    Kernel    ::= for outer point (row-major, split over threads): Stage*
+    Stage     ::= MapStage | RowReduce | ColReduce | TreeReduce | Cumulate
+    Expr      as in ir/expr.py; leaves: const | load(Buffer, offset Index, guard) | index(Index) | local(name) | acc k | elt k
+
+Buffers hold one primitive dtype; a complex array of n elements is a float buffer of 2n, a key array a uint32 buffer of 2n.
+Bools are bytes 0 or 1 in memory, int4 and int2 kinds one byte each.
+
+The canonical order of reductions (`Fold`): the position r in row-major order over the reduced axes is cut into blocks of BLOCK;
+in a block, LANES lanes (r mod LANES) fold their elements in ascending order, starting with their first element; a halving tree combines
+the lanes (lane i with lane i + h, for h = 32, 16, ..., 1, skipping lanes that do not exist); a halving tree of the same kind, over the number of
+blocks rounded up to a power of two, combines the blocks; last, the identity is combined with the outcome: combine(identity, x).
+"""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Union, final
+
+from steno.ir.expr import Expr
+from steno.ir.index import Index, LoopVar
+
+BLOCK = 4096
+LANES = 64
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Buffer:
+    """`size` elements of the primitive `dtype`, by identity. kind: input (read only), output, arena (intermediate of the whole program),
+    local (a thread's scratch for one outer point, on the stack, at most 64 KiB in all for a kernel)."""
+
+    name: str
+    dtype: Any
+    size: int
+    kind: Literal["input", "output", "arena", "local"]
+
+
+@final
+@dataclass(frozen=True)
+class Store:
+    """buffer[offset] = value, where `guard` holds."""
+
+    buffer: Buffer
+    offset: Index
+    value: Expr
+    guard: Expr | None = None
+
+
+@final
+@dataclass(frozen=True)
+class Fold:
+    """One or more accumulators folded together. `combine[k]` is an Expr over leaves acc 0..n-1 and elt 0..n-1."""
+
+    identity: tuple[Expr, ...]
+    combine: tuple[Expr, ...]
+
+
+@final
+@dataclass(frozen=True)
+class MapStage:
+    """for vars (row-major): the stores, in order. The last var is the vector loop unless `sequential`
+    (then one element after the other: stores may collide). With no vars: once."""
+
+    vars: tuple[LoopVar, ...]
+    stores: tuple[Store, ...]
+    sequential: bool = False
+
+
+@final
+@dataclass(frozen=True)
+class RowReduce:
+    """Fold `elements` (Exprs of `var`, 0 <= var < var.extent) in the canonical order, vector loop along `var`;
+    the outcome is bound to `locals` (names of local leaves), to be used by later stages at the same outer point.
+    With `block` (an Index, a multiple of 1): only positions [block*BLOCK, min((block+1)*BLOCK, extent)) are folded, identity not combined
+    in (a partial result, for TreeReduce)."""
+
+    var: LoopVar
+    elements: tuple[Expr, ...]
+    fold: Fold
+    locals: tuple[str, ...]
+    block: Index | None = None
+
+
+@final
+@dataclass(frozen=True)
+class TreeReduce:
+    """The halving tree over the `var.extent` partial results `elements` (of `var`), then the identity; bound to `locals`."""
+
+    var: LoopVar
+    elements: tuple[Expr, ...]
+    fold: Fold
+    locals: tuple[str, ...]
+
+
+@final
+@dataclass(frozen=True)
+class ColReduce:
+    """For each point of `lane` (vector loop; parallel): fold `elements` over `var` in the canonical order, then `stores`, which may use
+    the outcome as the local leaves `locals` (here one value for each lane) and `lane`.
+    An outer axis is reduced with unit-stride vectors along a kept axis this way."""
+
+    lane: LoopVar
+    var: LoopVar
+    elements: tuple[Expr, ...]
+    fold: Fold
+    locals: tuple[str, ...]
+    stores: tuple[Store, ...]
+
+
+@final
+@dataclass(frozen=True)
+class Cumulate:
+    """For each point of `lane` (vector loop if given): acc = identity; for var ascending: acc = combine(acc, elements); stores
+    (using acc as the local leaves `locals`). Reversal is in the elements' and stores' indices."""
+
+    lane: LoopVar | None
+    var: LoopVar
+    elements: tuple[Expr, ...]
+    fold: Fold
+    locals: tuple[str, ...]
+    stores: tuple[Store, ...]
+
+
+Stage = Union[MapStage, RowReduce, TreeReduce, ColReduce, Cumulate]
+
+
+@final
+@dataclass(frozen=True)
+class Kernel:
+    """For each point of the outer loops (row-major, the flattened range split over threads): the stages in order.
+    A kernel with no outer loops and a single MapStage over one var, not sequential, is *flat*: its vector loop is split over threads,
+    in multiples of 64; a single ColReduce with no outer loops likewise along `lane`. `cost`: estimated nanoseconds of the whole kernel on one thread;
+    below PARALLEL_NS it is not split."""
+
+    name: str
+    outer: tuple[LoopVar, ...]
+    stages: tuple[Stage, ...]
+    cost: float = 0.0
+
+
+PARALLEL_NS = 20_000.0
+
+
+@final
+@dataclass(frozen=True)
+class LibraryCall:
+    """`int32_t symbol(void** buffers, const int64_t* meta)`; a status other than 0 ends the program with it."""
+
+    symbol: str
+    buffers: tuple[Buffer, ...]
+    meta: tuple[int, ...]
+
+
+@final
+@dataclass(frozen=True)
+class HostCall:
+    """`steno_host_call(rt, index, buffers)`: operands then results; status as for LibraryCall."""
+
+    index: int
+    buffers: tuple[Buffer, ...]
+
+
+@final
+@dataclass(frozen=True)
+class CopyBuffer:
+    source: Buffer
+    target: Buffer
+
+
+Statement = Union[Kernel, LibraryCall, HostCall, CopyBuffer]
+
+
+@final
+@dataclass(frozen=True)
+class Program:
+    """`arena[k]` lies at byte `offsets[k]` (multiples of 64) of an arena of `arena_bytes`; offsets may overlap in memory where lifetimes do not.
+    `inputs[k]`, `outputs[k]` are the pointer tables of the entry, in order. An output that is an input's buffer taken over is
+    the output's Buffer; the runtime passes equal pointers."""
+
+    inputs: tuple[Buffer, ...]
+    outputs: tuple[Buffer, ...]
+    arena: tuple[Buffer, ...]
+    offsets: tuple[int, ...]
+    arena_bytes: int
+    statements: tuple[Statement, ...]
+    meta: dict[str, Any] = field(default_factory=dict, compare=False)
+
+
+def halving(n: int) -> Sequence[tuple[int, int]]:
+    """The pairs (i, i + h) of the halving tree over n items, in order; item 0 ends with the outcome."""
+    size = 1 << max(n - 1, 0).bit_length()
+    pairs = []
+    h = size // 2
+    while h:
+        pairs += [(i, i + h) for i in range(h) if i + h < n]
+        h //= 2
+    return pairs
