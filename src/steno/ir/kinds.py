@@ -37,10 +37,13 @@ class Read(Protocol):
 @dataclass(frozen=True)
 class Map:
     """`body(b, indices, reads) -> Scalar` (or a list of them for several results of one shape).
-    `view`: no arithmetic, a single operand element moved (free to repeat)."""
+    `view`: no arithmetic, a single operand element moved (free to repeat).
+    `flat`: operands of nonzero rank are read at the row-major position of the result's element, and nowhere else
+    (elementwise ops; with `view`: reshapes)."""
 
     body: Callable[[Builder, Sequence[Index], Sequence[Read]], Any]
     view: bool = False
+    flat: bool = False
 
 
 @final
@@ -132,6 +135,6 @@ def elementwise(scalar: Callable[..., Scalar]) -> Callable[..., Map]:
         def body(b: Builder, indices: Sequence[Index], reads: Sequence[Read]) -> Any:
             return scalar(b, *(r(indices if n else ()) for r, n in zip(reads, ranks, strict=True)), **params)
 
-        return Map(body)
+        return Map(body, flat=True)
 
     return lower
