@@ -8,8 +8,8 @@ or not), `Key` (a typed PRNG key array), `Ref` (something found by its path), ne
 names `jax jnp lax np` and its own variables. Paths start with `jax`; here they are looked up in steno.
 
 The server is the interpreter named by STENO_JAX_PYTHON (default `.venv-jax/bin/python` in the project's root). Where it does not exist,
-tests skip, unless STENO_REQUIRE_JAX is set: `pytestmark = pytest.mark.skipif(peer() is None, reason=NO_JAX)`. Answers are kept in `build/peer-cache` by the text of the
-call and JAX's version, since JAX takes some 30 ms to compile each call.
+tests skip, unless STENO_REQUIRE_JAX is set: `pytestmark = pytest.mark.skipif(peer() is None, reason=NO_JAX)`. Answers are kept in
+`build/peer-cache` by the content of the call and JAX's version, since JAX takes some 30 ms to compile each call.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ import os
 import pickle
 import struct
 import subprocess
-import sys
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
