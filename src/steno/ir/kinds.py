@@ -12,7 +12,7 @@ consumer is calling the producer's body where the consumer reads.
     Library(symbol, meta, ...)       a C function over whole contiguous buffers (sort, LAPACK)
     Host(...)                        a Python callback
 
-A `Scalar` is an `Expr`, or a pair of them for dtypes of two components (complex: re, im; keys: two uint32).
+A `Scalar` (ir/expr.py) is an `Expr`, a `Narrow` for dtypes without machine arithmetic, or a `Pair` for those of two components.
 """
 from __future__ import annotations
 
@@ -20,10 +20,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, Union, final
 
-from steno.ir.expr import Builder, Expr, Pair
+from steno.ir.expr import Builder, Expr, Scalar
 from steno.ir.index import Index
-
-Scalar = Union[Expr, Pair]
 
 
 class Read(Protocol):
