@@ -1,17 +1,29 @@
 // The extension module `steno._native`: each source file adds its part.
+#define STENO_IMPORTS_NUMPY
+#include "object.h"
+
 #include <nanobind/nanobind.h>
+
+#include "array.h"
+#include "state.h"
 
 namespace nb = nanobind;
 
 void init_pytree(nb::module_ &m);
-void init_array(nb::module_ &m);
-void init_dispatch(nb::module_ &m);
-void init_threads(nb::module_ &m);
+
+namespace {
+
+bool import_numpy() {
+    import_array1(false);
+    return true;
+}
+
+}  // namespace
 
 NB_MODULE(_native, m) {
     m.doc() = "Native core of steno: arrays, pytrees, dispatch, threads.";
     init_pytree(m);
-    init_array(m);
-    init_threads(m);
-    init_dispatch(m);
+    PyObject *module = m.ptr();
+    bool ok = import_numpy() && steno::init_state(module) && steno::init_aval(module) && steno::init_buffer(module) && steno::init_array_type(module);
+    if (!ok) throw nb::python_error();
 }

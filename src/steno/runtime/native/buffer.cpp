@@ -1,0 +1,267 @@
+// Size classes: powers of two with four steps between them (at most 25 % waste), from 64 bytes. Blocks below 1 MiB come from the
+// C library; larger ones are mapped, with huge pages advised. Freed blocks wait in one list for each class. What waits is bounded by
+// `pool_limit` bytes: beyond it the oldest blocks go back to the system, and so do blocks that nobody wanted for a while, looked at
+// whenever a large block is freed.
+#include "buffer.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <vector>
+
+namespace steno {
+
+namespace {
+
+constexpr int kSteps = 4;
+constexpr int kFirstBits = 6;                                // 64 bytes
+constexpr int kClasses = (48 - kFirstBits) * kSteps + 1;     // up to 2^48 bytes
+constexpr uint8_t kForeign = 255;
+constexpr size_t kMapFrom = size_t(1) << 20;
+constexpr size_t kHugePage = size_t(2) << 20;
+constexpr size_t kSmallPerClass = size_t(256) << 10;         // bytes waiting in one small class
+constexpr double kIdleSeconds = 30.0;
+
+static_assert(kClasses < kForeign, "size classes fit a byte");
+
+size_t class_bytes(int c) {
+    int octave = c / kSteps, step = c % kSteps;
+    size_t base = size_t(1) << (kFirstBits + octave);
+    return (base + (base / kSteps) * step + 63) & ~size_t(63);
+}
+
+// The smallest class that holds nbytes; -1: none does.
+int class_of(size_t nbytes) {
+    if (nbytes <= 64) return 0;
+    if (nbytes > class_bytes(kClasses - 1)) return -1;
+    int top = 63 - __builtin_clzll(nbytes - 1);  // nbytes - 1 has `top` as its highest bit
+    int c = (top - kFirstBits) * kSteps + int(((nbytes - 1) >> (top - 2)) & 3) + 1;
+    return c;
+}
+
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+struct Waiting {
+    void *data;
+    double since;
+};
+
+struct Pool {
+    std::vector<void *> small[kClasses];
+    std::deque<Waiting> large[kClasses];  // oldest first
+    size_t large_bytes = 0;               // waiting
+    size_t small_bytes = 0;               // waiting
+    size_t in_use = 0;                    // handed out, class sizes
+    size_t limit = 0;
+    double last_trim = 0;
+    std::vector<Buffer *> records;        // Buffer structs to reuse
+};
+
+Pool &pool() {
+    static Pool *p = [] {
+        auto *made = new Pool;
+        size_t physical = size_t(sysconf(_SC_PHYS_PAGES)) * size_t(sysconf(_SC_PAGESIZE));
+        made->limit = std::min(physical / 8, size_t(2) << 30);
+        return made;
+    }();
+    return *p;
+}
+
+bool is_large(int c) { return class_bytes(c) >= kMapFrom; }
+
+void *map_block(size_t bytes) {
+    // Aligned to a huge page, so that all of it can be in huge pages.
+    size_t align = bytes >= kHugePage ? kHugePage : size_t(4096);
+    size_t padded = bytes + align;
+    if (padded < bytes) return nullptr;
+    void *raw = mmap(nullptr, padded, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (raw == MAP_FAILED) return nullptr;
+    auto start = reinterpret_cast<uintptr_t>(raw), data = (start + align - 1) & ~(align - 1);
+    if (data > start) munmap(raw, data - start);
+    if (size_t tail = start + padded - (data + bytes)) munmap(reinterpret_cast<void *>(data + bytes), tail);
+#ifdef MADV_HUGEPAGE
+    if (bytes >= kHugePage) madvise(reinterpret_cast<void *>(data), bytes, MADV_HUGEPAGE);
+#endif
+    return reinterpret_cast<void *>(data);
+}
+
+size_t map_bytes(int c) { return (class_bytes(c) + 4095) & ~size_t(4095); }
+
+// Gives waiting large blocks back: the oldest until at most `keep` bytes wait, and all that wait since before `before`.
+void trim(size_t keep, double before) {
+    Pool &p = pool();
+    for (;;) {
+        int oldest = -1;
+        for (int c = kClasses - 1; c >= 0 && p.large_bytes; --c)
+            if (!p.large[c].empty() && (oldest < 0 || p.large[c].front().since < p.large[oldest].front().since)) oldest = c;
+        if (oldest < 0 || (p.large_bytes <= keep && p.large[oldest].front().since >= before)) return;
+        munmap(p.large[oldest].front().data, map_bytes(oldest));
+        p.large[oldest].pop_front();
+        p.large_bytes -= class_bytes(oldest);
+    }
+}
+
+void trim_small() {
+    Pool &p = pool();
+    for (auto &list : p.small) {
+        for (void *data : list) std::free(data);
+        list.clear();
+    }
+    p.small_bytes = 0;
+}
+
+void *take_block(int c) {
+    Pool &p = pool();
+    size_t bytes = class_bytes(c);
+    if (is_large(c)) {
+        auto &list = p.large[c];
+        if (!list.empty()) {
+            void *data = list.back().data;
+            list.pop_back();
+            p.large_bytes -= bytes;
+            p.in_use += bytes;
+            return data;
+        }
+        void *data = map_block(map_bytes(c));
+        if (!data) {
+            trim(0, 0);
+            trim_small();
+            data = map_block(map_bytes(c));
+        }
+        if (data) p.in_use += bytes;
+        return data;
+    }
+    auto &list = p.small[c];
+    if (STENO_LIKELY(!list.empty())) {
+        void *data = list.back();
+        list.pop_back();
+        p.small_bytes -= bytes;
+        p.in_use += bytes;
+        return data;
+    }
+    void *data = nullptr;
+    if (posix_memalign(&data, kAlignment, bytes)) return nullptr;
+    p.in_use += bytes;
+    return data;
+}
+
+void give_block(void *data, int c) {
+    Pool &p = pool();
+    size_t bytes = class_bytes(c);
+    p.in_use -= bytes;
+    if (is_large(c)) {
+        double t = now();
+        p.large[c].push_back({data, t});
+        p.large_bytes += bytes;
+        if (p.large_bytes > p.limit || t - p.last_trim > kIdleSeconds / 4) {
+            p.last_trim = t;
+            trim(p.limit, t - kIdleSeconds);
+        }
+    } else if (p.small[c].size() * bytes < kSmallPerClass) {
+        p.small[c].push_back(data);
+        p.small_bytes += bytes;
+    } else {
+        std::free(data);
+    }
+}
+
+bool out_of_memory(size_t nbytes) {
+    if (nbytes >= SIZE_MAX / 2)
+        PyErr_SetString(PyExc_MemoryError, "Out of memory: the array is larger than the address space");
+    else
+        PyErr_Format(PyExc_MemoryError, "Out of memory while trying to allocate %zu bytes", nbytes);
+    return false;
+}
+
+Buffer *new_record() {
+    auto &records = pool().records;
+    if (STENO_LIKELY(!records.empty())) {
+        Buffer *b = records.back();
+        records.pop_back();
+        return b;
+    }
+    return new Buffer;
+}
+
+PyObject *memory_info(PyObject *, PyObject *) {
+    Pool &p = pool();
+    return Py_BuildValue("{s:n,s:n,s:n}", "in_use", Py_ssize_t(p.in_use), "cached", Py_ssize_t(p.large_bytes + p.small_bytes), "limit",
+                         Py_ssize_t(p.limit));
+}
+
+PyObject *set_pool_limit(PyObject *, PyObject *bytes) {
+    Py_ssize_t n = PyLong_AsSsize_t(bytes);
+    if (n == -1 && PyErr_Occurred()) return nullptr;
+    if (n < 0) {
+        PyErr_Format(PyExc_ValueError, "set_pool_limit: bytes must not be negative, got %zd", n);
+        return nullptr;
+    }
+    pool().limit = size_t(n);
+    trim(pool().limit, 0);
+    Py_RETURN_NONE;
+}
+
+PyObject *trim_pool(PyObject *, PyObject *) {
+    trim(0, 0);
+    trim_small();
+    Py_RETURN_NONE;
+}
+
+PyMethodDef methods[] = {
+    {"memory_info", memory_info, METH_NOARGS, "memory_info() -> dict of bytes: in_use by arrays and runs, cached for reuse, limit of what is cached."},
+    {"set_pool_limit", set_pool_limit, METH_O, "set_pool_limit(bytes): how much freed memory is kept for reuse."},
+    {"trim_pool", trim_pool, METH_NOARGS, "trim_pool(): gives all memory kept for reuse back to the system."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+}  // namespace
+
+Buffer *allocate_buffer(size_t nbytes) {
+    int c = class_of(nbytes);
+    void *data = c < 0 ? nullptr : take_block(c);
+    if (STENO_UNLIKELY(!data)) {
+        out_of_memory(nbytes);
+        return nullptr;
+    }
+    Buffer *b = new_record();
+    *b = Buffer{data, nbytes, 1, uint8_t(c), true, nullptr};
+    return b;
+}
+
+Buffer *foreign_buffer(void *data, size_t nbytes, PyObject *owner) {
+    Buffer *b = new_record();
+    *b = Buffer{data, nbytes, 1, kForeign, false, Py_NewRef(owner)};
+    return b;
+}
+
+void free_buffer(Buffer *b) {
+    if (b->size_class == kForeign)
+        Py_DECREF(b->owner);
+    else
+        give_block(b->data, b->size_class);
+    auto &records = pool().records;
+    if (records.size() < 4096)
+        records.push_back(b);
+    else
+        delete b;
+}
+
+bool allocate_scratch(size_t nbytes, Scratch *out) {
+    int c = class_of(nbytes);
+    void *data = c < 0 ? nullptr : take_block(c);
+    if (STENO_UNLIKELY(!data)) return out_of_memory(nbytes);
+    *out = Scratch{data, size_t(c)};
+    return true;
+}
+
+void free_scratch(Scratch scratch) { give_block(scratch.data, int(scratch.size_class)); }
+
+bool init_buffer(PyObject *module) { return PyModule_AddFunctions(module, methods) == 0; }
+
+}  // namespace steno

@@ -1,0 +1,350 @@
+"""The native types: ShapedArray, ArrayImpl, the slots of a thread."""
+
+from __future__ import annotations
+
+import copy
+import ctypes
+import gc
+import pickle
+import threading
+import weakref
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from steno import _native
+from steno._native import ArrayImpl, ShapedArray
+
+
+class KeyDType:
+    """Stands for `core.dtypes.KeyDType`."""
+
+    name = "key<fry>"
+    itemsize = 8
+
+
+KEY = KeyDType()
+NUMPY_DTYPES = [np.dtype(c) for c in "?bhilBHILefdFD"]
+ML_DTYPES = [np.dtype(getattr(ml_dtypes, n)) for n in ("bfloat16", "int4", "uint4", "int2", "uint2", "float8_e4m3fn", "float8_e5m2", "float4_e2m1fn")]
+ALL_DTYPES = NUMPY_DTYPES + ML_DTYPES
+
+
+def array(x, dtype=None, weak_type=False) -> ArrayImpl:
+    x = np.asarray(x, dtype)
+    return ArrayImpl.from_numpy(x, ShapedArray(x.shape, x.dtype, weak_type))
+
+
+# ---- ShapedArray ------------------------------------------------------------------------------------------------------------
+
+
+def test_avals_are_interned():
+    a = ShapedArray((2, 3), np.dtype("float32"))
+    assert a is ShapedArray([2, np.int64(3)], np.float32) is ShapedArray(shape=(2, 3), dtype="float32", weak_type=False)
+    assert a is a.update() is pickle.loads(pickle.dumps(a)) is copy.copy(a) is copy.deepcopy([a])[0]
+    assert a is not ShapedArray((2, 3), np.dtype("float32"), True)
+    assert a is not ShapedArray((3, 2), np.dtype("float32"))
+    assert a is not ShapedArray((2, 3), np.dtype("int32"))
+    assert a.update(shape=(3,)) is ShapedArray((3,), np.float32)
+    assert a.update(weak_type=True).weak_type
+    assert a.update(dtype=np.int8).dtype == np.int8
+    assert hash(a) == hash(ShapedArray((2, 3), np.float32))
+
+
+def test_aval_attributes():
+    a = ShapedArray((2, 3), ml_dtypes.bfloat16, weak_type=True)
+    assert (a.shape, a.dtype, a.weak_type, a.ndim, a.size, a.itemsize, a.nbytes) == ((2, 3), np.dtype(ml_dtypes.bfloat16), True, 2, 6, 2, 12)
+    assert repr(a) == "ShapedArray(bfloat16[2,3], weak_type=True)"
+    assert repr(ShapedArray((), np.float32)) == "ShapedArray(float32[])"
+    k = ShapedArray((4,), KEY)
+    assert k.dtype is KEY and k.nbytes == 32 and repr(k) == "ShapedArray(key<fry>[4])"
+    big = ShapedArray((2**40, 2**40), np.float32)
+    assert big.size == 2**80 and big.nbytes == 2**82
+    assert ShapedArray((2**40, 2**40, 0), np.float32).size == 0
+    with pytest.raises(AttributeError):
+        a.shape = (1,)
+
+
+@pytest.mark.parametrize("dtype", ALL_DTYPES, ids=str)
+def test_aval_dtype_spellings(dtype):
+    assert ShapedArray((), dtype) is ShapedArray((), dtype.type) is ShapedArray((), dtype.newbyteorder())
+    assert ShapedArray((), dtype).dtype is dtype
+
+
+def test_aval_errors():
+    with pytest.raises(TypeError, match="1D sequences of concrete values of integer type"):
+        ShapedArray((1.5,), np.float32)
+    with pytest.raises(TypeError):
+        ShapedArray(3, np.float32)
+    with pytest.raises(ValueError, match="negative"):
+        ShapedArray((-1,), np.float32)
+    with pytest.raises(TypeError):
+        ShapedArray((1,), 7)
+    with pytest.raises(TypeError, match="unexpected keyword"):
+        ShapedArray((1,), np.float32, sharding=None)
+    with pytest.raises(TypeError, match="shape and dtype"):
+        ShapedArray((1,))
+
+
+def test_avals_die():
+    a = ShapedArray((123, 457), np.float32)
+    r = weakref.ref(a)
+    del a
+    assert r() is None
+    for _ in range(3):
+        many = [ShapedArray((k, 3), np.int16) for k in range(5000)]
+        assert all(m is ShapedArray((k, 3), np.int16) for k, m in enumerate(many))
+
+
+def test_methods_can_be_attached():
+    ShapedArray.answer = lambda self: self.ndim + 42
+    ArrayImpl.__add__ = lambda self, other: ("add", other)
+    try:
+        assert ShapedArray((1,), np.int8).answer() == 43
+        assert array(1.0) + 2 == ("add", 2)
+    finally:
+        del ShapedArray.answer, ArrayImpl.__add__
+
+
+# ---- ArrayImpl --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ALL_DTYPES, ids=str)
+@pytest.mark.parametrize("shape", [(), (3,), (2, 3), (0, 2), (1, 1, 2)], ids=str)
+def test_round_trip(dtype, shape):
+    x = np.arange(np.prod(shape, dtype=int)).reshape(shape).astype(dtype)
+    a = array(x)
+    for y in (a._value, np.asarray(a), np.array(a), a.__array__()):
+        assert y.dtype == dtype and y.shape == shape
+        np.testing.assert_array_equal(y, x)
+    assert not a._value.flags.writeable and not np.asarray(a).flags.writeable and np.array(a).flags.writeable
+    assert a._value.ctypes.data == a.unsafe_buffer_pointer() and a.unsafe_buffer_pointer() % 64 == 0
+    assert (a.shape, a.dtype, a.ndim, a.size, a.itemsize, a.nbytes, a.weak_type) == (shape, dtype, x.ndim, x.size, x.itemsize, x.nbytes, False)
+    assert a.on_device_size_in_bytes() == x.nbytes
+    assert a.tolist() == x.tolist()
+    for b in (pickle.loads(pickle.dumps(a)), copy.copy(a), copy.deepcopy(a)):
+        assert b.aval is a.aval
+        assert b.unsafe_buffer_pointer() != a.unsafe_buffer_pointer()
+        np.testing.assert_array_equal(b._value, x)
+
+
+def test_from_numpy_makes_contiguous_and_native():
+    x = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+    for y in (x.T, x[:, ::-1, ::2], x.astype(">f4"), np.broadcast_to(x[:1], (5, 3, 4))):
+        np.testing.assert_array_equal(ArrayImpl.from_numpy(y, ShapedArray(y.shape, np.float32))._value, y)
+    a = array(x)
+    x[:] = 0
+    assert a._value.sum() == 276
+
+
+def test_from_numpy_errors():
+    with pytest.raises(ValueError, match="float32"):
+        ArrayImpl.from_numpy(np.ones(3), ShapedArray((3,), np.float32))
+    with pytest.raises(ValueError):
+        ArrayImpl.from_numpy(np.ones(3, np.int32), ShapedArray((3,), np.float32))
+    with pytest.raises(ValueError):
+        ArrayImpl.from_numpy(np.ones(3, np.float32), ShapedArray((4,), np.float32))
+    with pytest.raises(TypeError, match="ShapedArray"):
+        ArrayImpl.from_numpy(np.ones(3), 3)
+    with pytest.raises(TypeError, match="cannot create"):
+        ArrayImpl()
+    with pytest.raises(MemoryError):
+        ArrayImpl.from_numpy(np.broadcast_to(np.float32(0), (2**45,)), ShapedArray((2**45,), np.float32))
+
+
+def test_keys():
+    data = np.arange(6, dtype=np.uint32).reshape(3, 2)
+    k = ArrayImpl.from_numpy(data, ShapedArray((3,), KEY))
+    assert k._value.dtype == np.uint32 and k._value.shape == (3, 2) and len(k) == 3
+    np.testing.assert_array_equal(k._value, data)
+    with pytest.raises(TypeError, match="PRNGKey dtype cannot be converted"):
+        np.asarray(k)
+    one = ArrayImpl.from_numpy(data[0], ShapedArray((), KEY))
+    for f in (bool, int, float, complex, lambda x: x.item(), lambda x: x.tolist(), memoryview, lambda x: [1][x]):
+        with pytest.raises((TypeError, BufferError)):
+            f(one)
+
+
+def test_adopt():
+    x = np.arange(5, dtype=np.float32)
+    a = ArrayImpl.adopt(x, ShapedArray((5,), np.float32))
+    assert a.unsafe_buffer_pointer() == x.ctypes.data
+    r = weakref.ref(x)
+    del x
+    assert r() is not None
+    np.testing.assert_array_equal(a._value, np.arange(5))
+    del a
+    assert r() is None
+    y = np.arange(10, dtype=np.float32)[::2]
+    b = ArrayImpl.adopt(y, ShapedArray((5,), np.float32))
+    y[:] = 0
+    assert b._value[4] == 8
+    with pytest.raises(ValueError):
+        ArrayImpl.adopt(y[::1].copy(), ShapedArray((6,), np.float32))
+
+
+def test_with_aval():
+    a = array(np.arange(6, dtype=np.float32))
+    b = a.with_aval(ShapedArray((2, 3), np.int32, True))
+    assert b.unsafe_buffer_pointer() == a.unsafe_buffer_pointer() and b.weak_type and b.shape == (2, 3)
+    a.delete()
+    assert b._value.view(np.float32)[1, 2] == 5
+    with pytest.raises(ValueError):
+        b.with_aval(ShapedArray((2, 2), np.int32))
+
+
+def test_array_protocol_of_numpy():
+    a = array([1.0, 2.0], np.float32)
+    assert np.asarray(a, np.float64).dtype == np.float64
+    assert a.__array__(np.int32).tolist() == [1, 2]
+    assert a.__array__(copy=True).flags.writeable and not a.__array__(copy=False).flags.writeable
+    with pytest.raises(ValueError, match="Unable to avoid copy"):
+        a.__array__(np.int32, copy=False)
+    b = array([1.0, 2.0], ml_dtypes.bfloat16)
+    assert np.asarray(b).dtype == ml_dtypes.bfloat16 and np.asarray(b, np.float32).tolist() == [1.0, 2.0]
+
+
+@pytest.mark.parametrize("dtype", ALL_DTYPES, ids=str)
+def test_buffer_protocol(dtype):
+    x = np.ones((2, 3), dtype)
+    a = array(x)
+    if dtype in ML_DTYPES:
+        with pytest.raises(BufferError, match=f"{dtype.name} are not supported"):
+            memoryview(a)
+        return
+    m, n = memoryview(a), memoryview(x)
+    assert (m.format, m.shape, m.strides, m.itemsize, m.nbytes, m.readonly, m.c_contiguous) == (n.format, (2, 3), n.strides, n.itemsize, n.nbytes, True, True)
+    assert bytes(m) == bytes(n)
+    a.delete()
+    assert bytes(m) == bytes(n)
+    with pytest.raises(BufferError, match="deleted"):
+        memoryview(a)
+    with pytest.raises((BufferError, TypeError)):
+        ctypes.c_char.from_buffer(array(x))
+
+
+SCALARS = [(True, np.bool_), (-3, np.int8), (200, np.uint8), (2**63, np.uint64), (-7, ml_dtypes.int4), (1.5, np.float16), (1.5, ml_dtypes.bfloat16),
+           (2.5, np.float32), (2.5, np.float64), (0.5, ml_dtypes.float8_e4m3fn), (1 + 2j, np.complex64), (1 + 2j, np.complex128)]  # fmt: skip
+
+
+@pytest.mark.parametrize("value,dtype", SCALARS, ids=lambda x: getattr(x, "__name__", str(x)))
+def test_scalar_conversions(value, dtype):
+    a = array(value, dtype)
+    assert a.item() == value and type(a.item()) is type(value)
+    assert bool(a) is True and complex(a) == value
+    if isinstance(value, complex):
+        for f in (int, float):
+            with pytest.raises(TypeError, match="complex"):
+                f(a)
+    else:
+        assert float(a) == float(value) and int(a) == int(value)
+    if type(value) is int:
+        assert a.__index__() == value
+    else:
+        with pytest.raises(TypeError, match="Only integer scalar arrays can be converted to a scalar index"):
+            a.__index__()
+
+
+def test_scalar_conversion_errors():
+    v = array([1.0, 2.0])
+    for f in (int, float, complex):
+        with pytest.raises(TypeError, match=r"Only scalar arrays can be converted to Python scalars; got arr.ndim=1"):
+            f(v)
+        with pytest.raises(TypeError, match=r"got arr.ndim=2"):
+            f(array([[1.0]]))
+    with pytest.raises(ValueError, match="more than one element is ambiguous"):
+        bool(v)
+    with pytest.raises(ValueError, match="truth value of an empty array is ambiguous"):
+        bool(array([]))
+    assert bool(array([[1]])) and not bool(array(np.float32(0)))
+    with pytest.raises(ValueError, match="can only convert an array of size 1"):
+        v.item()
+    assert v.item(1) == 2.0 and array([[5]]).item() == 5
+    with pytest.raises(ValueError, match="NaN"):
+        int(array(np.nan))
+    with pytest.raises(OverflowError):
+        int(array(np.inf))
+    with pytest.raises(TypeError, match="unsized"):
+        len(array(1))
+    with pytest.raises(TypeError, match="unhashable type: 'steno._native.ArrayImpl'"):
+        hash(v)
+    with pytest.raises(TypeError):
+        array([1, 2]).__index__()
+    assert [10, 20][array(1)] == 20
+
+
+def test_delete():
+    a = array([1.0, 2.0, 3.0], np.float32)
+    view, r = a._value, weakref.ref(a)
+    assert not a.is_deleted() and a.block_until_ready() is a and a.copy_to_host_async() is None
+    a.delete()
+    a.delete()
+    assert a.is_deleted() and a.shape == (3,) and len(a) == 3 and view.tolist() == [1, 2, 3]
+    for f in (np.asarray, pickle.dumps, copy.copy, lambda x: x._value, lambda x: x.item(), lambda x: x.tolist(), lambda x: x.block_until_ready(),
+              lambda x: x.unsafe_buffer_pointer(), lambda x: x.with_aval(x.aval), lambda x: x.copy_to_host_async()):  # fmt: skip
+        with pytest.raises(RuntimeError, match=r"Array has been deleted with shape=float32\[3\]\."):
+            f(a)
+    del a
+    assert r() is None
+
+
+def test_memory_is_reused_and_bounded():
+    _native.trim_pool()
+    before = _native.memory_info()["in_use"]
+    a = array(np.zeros(1 << 20, np.float32))
+    p = a.unsafe_buffer_pointer()
+    assert _native.memory_info()["in_use"] >= before + (4 << 20)
+    del a
+    assert _native.memory_info()["in_use"] == before
+    b = array(np.zeros(1 << 20, np.float32))
+    assert b.unsafe_buffer_pointer() == p
+    limit = _native.memory_info()["limit"]
+    try:
+        _native.set_pool_limit(1 << 20)
+        del b
+        assert _native.memory_info()["cached"] < 4 << 20
+    finally:
+        _native.set_pool_limit(limit)
+    with pytest.raises(ValueError):
+        _native.set_pool_limit(-1)
+
+
+def test_no_leaks():
+    x = np.arange(1000, dtype=np.float32)
+    aval = ShapedArray(x.shape, x.dtype)
+    gc.collect()
+    before = _native.memory_info()["in_use"]
+    for _ in range(50):
+        a = ArrayImpl.from_numpy(x, aval)
+        memoryview(a), a._value, np.asarray(a), copy.copy(a), pickle.loads(pickle.dumps(a)), a.with_aval(aval.update(weak_type=True))
+    del a
+    assert _native.memory_info()["in_use"] == before
+
+
+# ---- the slots of a thread ----------------------------------------------------------------------------------------------------
+
+
+def test_trace_slot_is_thread_local():
+    t = object()
+    assert _native.current_trace() is None
+    assert _native.swap_trace(t) is None
+    seen = []
+    thread = threading.Thread(target=lambda: seen.append(_native.current_trace()))
+    thread.start()
+    thread.join()
+    assert seen == [None] and _native.current_trace() is t
+    assert _native.swap_trace(None) is t and _native.current_trace() is None
+
+
+def test_config_tokens_are_interned():
+    a, b = ("x64", 1), tuple(["x64", 1])
+    assert a is not b
+    assert _native.swap_config_token(a) is None
+    assert _native.swap_config_token(b) is a
+    assert _native.config_token() is a
+    assert _native.swap_config_token(None) is a and _native.config_token() is None
+    with pytest.raises(TypeError):
+        _native.swap_config_token([])
+    previous = _native.swap_global_config_token(b)
+    assert _native.global_config_token() is a
+    assert _native.swap_global_config_token(previous) is a
