@@ -16,11 +16,11 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
-#include <new>
 
 namespace steno {
 
-// A vector of trivially copyable T that lives in place up to N elements.
+// A vector of trivially copyable T that lives in place up to N elements. Never throws: `push` is false, with MemoryError
+// set, when there is no memory.
 template <typename T, uint32_t N> class SmallVector {
   public:
     SmallVector() = default;
@@ -40,21 +40,29 @@ template <typename T, uint32_t N> class SmallVector {
     T &operator[](uint32_t i) { return data_[i]; }
     const T &operator[](uint32_t i) const { return data_[i]; }
     T &back() { return data_[size_ - 1]; }
-    void push(const T &x) { // throws std::bad_alloc
-        if (size_ == capacity_) grow();
+    [[nodiscard]] bool push(const T &x) {
+        if (__builtin_expect(size_ == capacity_, 0) && !grow()) return false;
         data_[size_++] = x;
+        return true;
     }
     void truncate(uint32_t n) { size_ = n; }
 
   private:
-    void grow() {
-        uint32_t wanted = capacity_ * 2;
-        T *p = static_cast<T *>(std::malloc(sizeof(T) * wanted));
-        if (!p) throw std::bad_alloc();
+    bool grow() {
+        if (capacity_ > UINT32_MAX / 2) {
+            PyErr_NoMemory();
+            return false;
+        }
+        T *p = static_cast<T *>(std::malloc(sizeof(T) * capacity_ * 2));
+        if (!p) {
+            PyErr_NoMemory();
+            return false;
+        }
         std::memcpy(static_cast<void *>(p), data_, sizeof(T) * size_);
         if (data_ != inline_) std::free(data_);
         data_ = p;
-        capacity_ = wanted;
+        capacity_ *= 2;
+        return true;
     }
     uint32_t size_ = 0;
     uint32_t capacity_ = N;
@@ -67,11 +75,16 @@ template <typename T, uint32_t N> class SmallVector {
 template <uint32_t N> class RefVectorN : public SmallVector<PyObject *, N> {
   public:
     ~RefVectorN() { clear(); }
-    void push(PyObject *borrowed) {
-        SmallVector<PyObject *, N>::push(borrowed);
+    [[nodiscard]] bool push(PyObject *borrowed) {
+        if (!SmallVector<PyObject *, N>::push(borrowed)) return false;
         Py_INCREF(borrowed);
+        return true;
     }
-    void push_steal(PyObject *owned) { SmallVector<PyObject *, N>::push(owned); }
+    [[nodiscard]] bool push_steal(PyObject *owned) { // takes the reference also on failure
+        if (SmallVector<PyObject *, N>::push(owned)) return true;
+        Py_DECREF(owned);
+        return false;
+    }
     void clear() { shrink(0); }
     void shrink(uint32_t n) { // drops the references past the first n
         while (this->size() > n) {
@@ -80,7 +93,7 @@ template <uint32_t N> class RefVectorN : public SmallVector<PyObject *, N> {
             Py_DECREF(x);
         }
     }
-    void release() { this->truncate(0); } // forgets the references: someone else has taken them
+    void release(uint32_t n = 0) { this->truncate(n); } // forgets the references past the first n: someone else took them
 };
 using RefVector = RefVectorN<32>;
 
@@ -93,7 +106,7 @@ struct Registration; // a registered class; lives as long as the process
 // Dict         -                  keys, sorted
 // OrderedDict  -                  keys, in insertion order
 // DefaultDict  the factory        keys, sorted
-// Custom       auxiliary data     -
+// Custom       auxiliary data     -  (a class of register_static: the object itself)
 // Dataclass    -                  values of the meta fields (one for each meta field of the class)
 struct FlatNode {
     NodeKind kind;
@@ -108,9 +121,19 @@ struct FlatTree {
 
     FlatTree() = default;
     ~FlatTree() { clear(); }
-    void clear();
-    void push(NodeKind kind, uint32_t arity, PyObject *data_steal = nullptr, const Registration *type = nullptr) {
-        nodes.push(FlatNode{kind, arity, type, data_steal});
+    void clear() {
+        while (!nodes.empty()) {
+            PyObject *data = nodes.back().data;
+            nodes.truncate(nodes.size() - 1);
+            Py_XDECREF(data);
+        }
+        extras.clear();
+    }
+    // Takes the reference `data` also on failure.
+    [[nodiscard]] bool push(NodeKind kind, uint32_t arity, PyObject *data = nullptr, const Registration *type = nullptr) {
+        if (nodes.push(FlatNode{kind, arity, type, data})) return true;
+        Py_XDECREF(data);
+        return false;
     }
 };
 
@@ -156,10 +179,11 @@ int match_into(const PyTreeDef *def, PyObject *tree, RefVector &leaves);
 int match_call(const PyTreeDef *def, PyObject *const *args, Py_ssize_t nargs, PyObject *const *names, PyObject *const *values,
                Py_ssize_t nkwargs, RefVector &leaves);
 
-// Hashes; equal structures have equal hashes, whichever description they have. -1: exception (unhashable data).
+// Hashes; equal structures have equal hashes, whichever description they have. Auxiliary data and meta fields are not
+// hashed (they may be unhashable), only compared. -1: exception from the hash of a key.
 Py_hash_t hash_of(const FlatTree &flat);
 Py_hash_t hash_of(const PyTreeDef *def); // cached
-// 1, 0, or -1 with an exception from `==` of keys or auxiliary data. Identity and differing cached hashes decide fast.
+// 1, 0, or -1: exception from `==` of keys or auxiliary data. Identity and differing cached hashes decide fast.
 int equal(const FlatTree &flat, const PyTreeDef *def);
 int equal(const PyTreeDef *a, const PyTreeDef *b);
 
