@@ -1,0 +1,226 @@
+"""Abstract values: `ShapedArray` (interned, from the native core), what values have one, and typed scalar constants."""
+from __future__ import annotations
+
+import math
+from typing import Any, Final, final
+
+import numpy as np
+
+from steno._native import ArrayImpl, ShapedArray
+from steno.core import dtypes
+from steno.core.config import config
+
+_NO_DTYPE: Final = object()
+
+
+def _str_short(self: ShapedArray, short_dtypes: bool = False) -> str:
+    d = dtypes.short_name(self.dtype) if short_dtypes else dtypes.name(self.dtype)
+    return f"{d}[{','.join(map(str, self.shape))}]"
+
+
+def _str(self: ShapedArray) -> str:
+    return ("~" if self.weak_type else "") + _str_short(self)
+
+
+def _strip_weak_type(self: ShapedArray) -> ShapedArray:
+    return ShapedArray(self.shape, self.dtype) if self.weak_type else self
+
+
+def _update_weak_type(self: ShapedArray, weak_type: bool) -> ShapedArray:
+    return self if self.weak_type == weak_type else ShapedArray(self.shape, self.dtype, weak_type)
+
+
+def _to_tangent_aval(self: ShapedArray) -> ShapedArray:
+    """The type of tangents: float and complex stay, everything else has float0 tangents."""
+    d = self.dtype
+    if dtypes.kind(d) in "fc":
+        return self
+    return ShapedArray(self.shape, dtypes.float0)
+
+
+_METHODS: Final = {
+    "str_short": _str_short,
+    "__str__": _str,
+    "strip_weak_type": _strip_weak_type,
+    "update_weak_type": _update_weak_type,
+    "to_tangent_aval": _to_tangent_aval,
+    "at_least_vspace": _to_tangent_aval,
+    "to_ct_aval": _to_tangent_aval,
+    "normalize": _strip_weak_type,
+}
+for _name, _method in _METHODS.items():
+    setattr(ShapedArray, _name, _method)
+
+
+@final
+class TypedScalar:
+    """A scalar constant of a given dtype and weak type: a Python number after promotion. `value` is an `np.generic` of the aval's dtype."""
+
+    __slots__ = ("aval", "value")
+
+    def __init__(self, value: np.generic, aval: ShapedArray) -> None:
+        self.value, self.aval = value, aval
+
+    shape = ()
+    ndim = 0
+    size = 1
+
+    @property
+    def dtype(self) -> Any:
+        return self.aval.dtype
+
+    @property
+    def weak_type(self) -> bool:
+        return self.aval.weak_type
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.asarray(self.value, dtype)
+
+    def __repr__(self) -> str:
+        return f"TypedScalar({self.value!r}, {self.aval})"
+
+    def __reduce__(self) -> Any:
+        return TypedScalar, (self.value, self.aval)
+
+
+_scalar_avals: dict[Any, ShapedArray] = {}
+
+
+def scalar_aval(dtype: Any, weak_type: bool = False) -> ShapedArray:
+    """The rank 0 aval of a dtype (from a table: cheaper than making it)."""
+    key = (dtype, weak_type)
+    aval = _scalar_avals.get(key)
+    if aval is None:
+        aval = _scalar_avals[key] = ShapedArray((), dtype, weak_type)
+    return aval
+
+
+def typed_scalar(x: Any, dtype: Any, weak_type: bool = False) -> TypedScalar:
+    """A Python or NumPy scalar converted to `dtype`. OverflowError for an int that has no place in the default integer type."""
+    d = dtypes.canonical(dtype)
+    return TypedScalar(scalar_value(x, d), scalar_aval(d, weak_type))
+
+
+def scalar_value(x: Any, dtype: Any) -> np.generic:
+    """`x` as an `np.generic` of `dtype`. A Python int wraps around in narrow integer types, as JAX has it."""
+    if isinstance(x, int) and not isinstance(x, bool) and dtypes.is_integer(dtype):
+        check_python_int(x)
+        bits = dtypes.itemsize_bits(dtype)
+        x &= (1 << bits) - 1
+        if dtype in dtypes.SIGNED and x >> (bits - 1):
+            x -= 1 << bits
+    elif isinstance(x, int) and not isinstance(x, bool):
+        check_python_int(x)
+    elif isinstance(x, complex) and not dtypes.is_complex(dtype):
+        x = x.real
+    return np.array(x).astype(dtype)[()] if not isinstance(x, bool | int) else np.array(x, dtype)[()]
+
+
+def check_python_int(x: int) -> None:
+    """OverflowError for an int beyond the default integer type."""
+    d = dtypes.default_int()
+    bits = d.itemsize * 8 - 1
+    if not -(1 << bits) <= x < (1 << bits):
+        raise OverflowError(f"Python int {x} too large to convert to {d.name}")
+
+
+def _python_aval(dtype64: Any, dtype32: Any) -> Any:
+    both = {True: scalar_aval(dtype64, True), False: scalar_aval(dtype32, True)}
+    return lambda x: both[config._state.enable_x64]
+
+
+def _int_aval(x: int) -> ShapedArray:
+    check_python_int(x)
+    return scalar_aval(dtypes.default_int(), True)
+
+
+def _ndarray_aval(x: np.ndarray) -> ShapedArray:
+    d = x.dtype
+    if not dtypes.is_valid(d):
+        raise not_an_array(x)
+    return ShapedArray(x.shape, dtypes.canonical(d))
+
+
+def _generic_aval(x: np.generic) -> ShapedArray:
+    d = x.dtype
+    if not dtypes.is_valid(d):
+        raise not_an_array(x)
+    return scalar_aval(dtypes.canonical(d))
+
+
+_AVAL_OF_TYPE: dict[type, Any] = {
+    bool: lambda x: scalar_aval(dtypes.bool_),
+    int: _int_aval,
+    float: _python_aval(dtypes.float64, dtypes.float32),
+    complex: _python_aval(dtypes.complex128, dtypes.complex64),
+    np.ndarray: _ndarray_aval,
+}
+
+
+def _get_aval(x: Any) -> ShapedArray:
+    return x.aval
+
+
+def register_aval_type(cls: type) -> None:
+    """Instances of `cls` are values: they have an `.aval`."""
+    _AVAL_OF_TYPE[cls] = _get_aval
+
+
+register_aval_type(ArrayImpl)
+register_aval_type(TypedScalar)
+
+
+def typeof(x: Any) -> ShapedArray:
+    """The aval of a value: an array, a tracer, a NumPy array or scalar, a Python number, or an object with `__jax_array__`.
+
+    TypeError for anything else."""
+    rule = _AVAL_OF_TYPE.get(type(x))
+    if rule is not None:
+        return rule(x)
+    return _typeof_slow(x)
+
+
+def _typeof_slow(x: Any) -> ShapedArray:
+    for base in type(x).__mro__[1:]:
+        rule = _AVAL_OF_TYPE.get(base)
+        if rule is not None and base is not bool:
+            return rule(x)
+    if isinstance(x, np.generic):
+        return _generic_aval(x)
+    if isinstance(x, type) and issubclass(x, np.generic) or type(x).__name__ == "_ScalarMeta":
+        raise TypeError(f"JAX scalar type {x} cannot be interpreted as a JAX array.")
+    convert = getattr(type(x), "__jax_array__", None)
+    if convert is not None:
+        return typeof(convert(x))
+    raise not_an_array(x)
+
+
+def not_an_array(x: Any) -> TypeError:
+    text = repr(x)
+    if len(text) > 100:
+        text = text[:97] + "..."
+    if isinstance(x, np.ndarray | np.generic):
+        return TypeError(f"Value {text} with dtype {x.dtype} is not a valid JAX array type. Only arrays of numeric types are supported by JAX.")
+    return TypeError(f"Argument {text!r} of type '{type(x)}' is not a valid JAX type")
+
+
+def is_value(x: Any) -> bool:
+    """Whether `typeof` would give an aval."""
+    if type(x) in _AVAL_OF_TYPE:
+        return True
+    try:
+        typeof(x)
+    except TypeError:
+        return False
+    except OverflowError:
+        return True
+    return True
+
+
+_NBYTES_LIMIT: Final = 1 << 62
+
+
+def check_size(shape: tuple[int, ...], dtype: Any, fun: str) -> None:
+    """MemoryError for a shape whose size in bytes no machine has."""
+    if math.prod(shape) * dtype.itemsize >= _NBYTES_LIMIT:
+        raise MemoryError(f"{fun}: an array of shape {shape} and dtype {dtypes.name(dtype)} is too large")

@@ -1,0 +1,87 @@
+"""Where in the user's code something was called, found without the cost of a traceback.
+
+A place is (code object, index of the last instruction); lines and columns are computed from it only when somebody asks."""
+from __future__ import annotations
+
+import linecache
+import os
+import sys
+from types import CodeType
+from typing import Any, final
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_user_file: dict[str, bool] = {}  # by the name of a code object's file: a str caches its hash, a code object does not
+_extra: set[str] = set()
+
+Place = tuple[CodeType, int]
+
+
+def _is_user_file(name: str) -> bool:
+    user = not (name.startswith(_PACKAGE) or name.startswith("<frozen") or name in _extra)
+    _user_file[name] = user
+    return user
+
+
+def hide(filename: str) -> None:
+    """Frames of this file count as internal."""
+    _extra.add(filename)
+    _user_file.clear()
+
+
+def place(depth: int = 2) -> Place | None:
+    """The innermost frame of user code; None if there is none. `depth`: how many frames up the search begins."""
+    frame = sys._getframe(depth)
+    known = _user_file
+    while frame is not None:
+        code = frame.f_code
+        name = code.co_filename
+        if known[name] if name in known else _is_user_file(name):
+            return code, frame.f_lasti
+        frame = frame.f_back
+    return None
+
+
+@final
+class Location:
+    """file, line and column (1-based) of a place, and the qualified name of its function."""
+
+    __slots__ = ("column", "file", "function", "line")
+
+    def __init__(self, at: Place) -> None:
+        code, lasti = at
+        self.file, self.function = code.co_filename, code.co_qualname
+        self.line, self.column = code.co_firstlineno, 1
+        for k, (line, _, column, _) in enumerate(code.co_positions()):
+            if k == lasti // 2:
+                self.line = line or code.co_firstlineno
+                self.column = (column or 0) + 1
+                break
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column} ({self.function})"
+
+
+def summary(at: Place | None) -> str:
+    """`file:line:column (function)`, or "" for no place."""
+    return "" if at is None else str(Location(at))
+
+
+def function_info(fun: Any) -> str:
+    """`f at file.py:3` for a function, its type's name for another callable."""
+    while True:
+        inner = getattr(fun, "__wrapped__", None)
+        if inner is None:
+            inner = getattr(fun, "func", None)
+        if inner is None:
+            break
+        fun = inner
+    fun = getattr(fun, "__func__", fun)
+    code = getattr(fun, "__code__", None)
+    name = getattr(fun, "__name__", None) or type(fun).__name__
+    return f"{name} at {code.co_filename}:{code.co_firstlineno}" if code is not None else name
+
+
+def line_text(at: Place) -> str:
+    """The source line of a place, stripped; "" if it cannot be read."""
+    location = Location(at)
+    return linecache.getline(location.file, location.line).strip()
