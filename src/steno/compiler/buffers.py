@@ -1,0 +1,157 @@
+"""Buffer assignment: the schedule's steps in order, each intermediate at an offset of one arena, outputs in donated inputs where that is safe."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+from steno.compiler.graph import Constant, Graph, Input, Value
+from steno.compiler.schedule import Schedule
+from steno.ir.expr import Expr, topological
+from steno.ir.index import Index
+from steno.ir.loops import Buffer, CopyBuffer, Kernel, Program, Statement
+
+ALIGN = 64
+
+
+@final
+@dataclass(frozen=True)
+class Assigned:
+    """`results[k]`: where output k of the jaxpr is: ("output", position in program.outputs), ("input", position) or ("constant", scalar).
+    `aliases`: (output, donated input) whose memory it takes over."""
+
+    program: Program
+    results: tuple[tuple[str, Any], ...]
+    output_values: tuple[Value, ...]
+    aliases: tuple[tuple[int, int], ...]
+
+
+def stage_exprs(stage: Any) -> list[Expr]:
+    out: list[Expr] = list(getattr(stage, "elements", ()))
+    for s in getattr(stage, "stores", ()):
+        out.append(s.value)
+        if s.guard is not None:
+            out.append(s.guard)
+    return out
+
+
+def _loads(stage: Any) -> list[tuple[Buffer, Index]]:
+    return [(e.attr[0], e.attr[1]) for e in topological(_with_indices(stage)) if e.op == "load"]
+
+
+def _with_indices(stage: Any) -> list[Expr]:
+    roots = stage_exprs(stage)
+    for s in getattr(stage, "stores", ()):
+        roots += _values(s.offset)
+    return roots
+
+
+def _values(i: Index) -> Iterable[Expr]:
+    for atom, _ in i.terms:
+        if hasattr(atom, "expr"):
+            yield atom.expr
+        elif hasattr(atom, "index"):
+            yield from _values(atom.index)
+
+
+def uses(statement: Statement) -> tuple[set[Buffer], set[Buffer]]:
+    """The buffers a statement reads and writes."""
+    if isinstance(statement, Kernel):
+        reads = {b for stage in statement.stages for b, _ in _loads(stage)}
+        writes = {s.buffer for stage in statement.stages for s in getattr(stage, "stores", ())}
+        return reads, writes
+    if isinstance(statement, CopyBuffer):
+        return {statement.source}, {statement.target}
+    return set(statement.buffers), set(statement.buffers)
+
+
+def assign(graph: Graph, schedule: Schedule, donated: frozenset[int] = frozenset()) -> Assigned:
+    statements: list[Statement] = [s for step in schedule.steps for s in step.statements]
+    inputs = tuple(schedule.buffers[v] for v in graph.inputs)
+    results: list[tuple[str, Any]] = []
+    output_values: list[Value] = []
+    for v in graph.outputs:
+        kind = v.node.kind
+        if isinstance(kind, Input):
+            results.append(("input", kind.position))
+        elif isinstance(kind, Constant):
+            results.append(("constant", kind.value))
+        else:
+            if v not in output_values:
+                output_values.append(v)
+            results.append(("output", output_values.index(v)))
+    outputs = tuple(schedule.buffers[v] for v in output_values)
+    traffic = [uses(s) for s in statements]
+    aliases = _aliases(graph, statements, traffic, inputs, output_values, outputs, donated)
+    taken = {outputs[o]: inputs[i] for o, i in aliases}
+    kept = [k for k, s in enumerate(statements) if not (isinstance(s, CopyBuffer) and taken.get(s.target) is s.source)]
+    statements, traffic = [statements[k] for k in kept], [traffic[k] for k in kept]
+    arena, offsets, total = _arena(statements, traffic)
+    return Assigned(Program(inputs, outputs, arena, offsets, total, tuple(statements)), tuple(results), tuple(output_values), aliases)
+
+
+def _arena(statements: Sequence[Statement], traffic: Sequence[tuple[set[Buffer], set[Buffer]]]) -> tuple[tuple[Buffer, ...], tuple[int, ...], int]:
+    """First fit, longest-lived and largest first: two buffers share memory only if no statement has both alive."""
+    first: dict[Buffer, int] = {}
+    last: dict[Buffer, int] = {}
+    for k, (reads, writes) in enumerate(traffic):
+        for b in reads | writes:
+            if b.kind == "arena":
+                first.setdefault(b, k)
+                last[b] = k
+    placed: list[tuple[int, int, int, int]] = []  # first, last, offset, end
+    where: dict[Buffer, int] = {}
+    order = sorted(first, key=lambda b: (-b.size * b.dtype.itemsize, first[b], b.name))
+    for b in order:
+        need = -(-max(b.size * b.dtype.itemsize, 1) // ALIGN) * ALIGN
+        offset = 0
+        for begin, end, o, e in sorted(placed, key=lambda p: p[2]):
+            if begin <= last[b] and first[b] <= end and offset < e and o < offset + need:
+                offset = e
+        placed.append((first[b], last[b], offset, offset + need))
+        where[b] = offset
+    arena = tuple(sorted(first, key=lambda b: first[b]))
+    return arena, tuple(where[b] for b in arena), max((p[3] for p in placed), default=0)
+
+
+def _aliases(
+    graph: Graph,
+    statements: Sequence[Statement],
+    traffic: Sequence[tuple[set[Buffer], set[Buffer]]],
+    inputs: Sequence[Buffer],
+    values: Sequence[Value],
+    outputs: Sequence[Buffer],
+    donated: frozenset[int],
+) -> tuple[tuple[int, int], ...]:
+    returned = {v.node.kind.position for v in graph.outputs if isinstance(v.node.kind, Input)}
+    out: list[tuple[int, int]] = []
+    free = list(range(len(outputs)))
+    for i in sorted(donated - returned):
+        aval = graph.inputs[i].aval
+        for o in free:
+            v = values[o].aval
+            if v.shape == aval.shape and v.dtype == aval.dtype and _safe(statements, traffic, inputs[i], outputs[o]):
+                out.append((o, i))
+                free.remove(o)
+                break
+    return tuple(out)
+
+
+def _safe(statements: Sequence[Statement], traffic: Sequence[tuple[set[Buffer], set[Buffer]]], source: Buffer, target: Buffer) -> bool:
+    """Nothing reads `source` once `target` is written there; in one kernel, each element is read before it is written, at its own place."""
+    writes = [k for k, (_, w) in enumerate(traffic) if target in w]
+    reads = [k for k, (r, _) in enumerate(traffic) if source in r]
+    if not writes or not reads or reads[-1] < writes[0]:
+        return True
+    if reads[-1] > writes[0]:
+        return False
+    s = statements[writes[0]]
+    if isinstance(s, CopyBuffer):
+        return True
+    if not isinstance(s, Kernel) or len(s.stages) != 1:
+        return False
+    (stage,) = s.stages
+    places = {x.offset for x in getattr(stage, "stores", ()) if x.buffer is target}
+    return len(places) == 1 and all(offset in places for b, offset in _loads(stage) if b is source)
+

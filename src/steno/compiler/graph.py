@@ -1,0 +1,192 @@
+"""The graph: a jaxpr with calls inlined, equal nodes shared and dead ones dropped.
+
+grammar
+    Graph ::= inputs: Value*, nodes: Node* (in an order of dependence), outputs: Value*
+    Node  ::= (name, kind, operands: Value*, results: Value*)
+    kind  ::= Input | Constant | a kind of ir/kinds.py
+    Value ::= (node, position, aval)
+
+Nodes are interned by (op, parameters, operands): two equal equations are one node. Nodes with effects never merge and never die.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+from steno.core.aval import ShapedArray
+from steno.core.jaxpr import ClosedJaxpr, Literal, Var
+from steno.core.op import MissingRule, Op
+from steno.core.trace import trace_to_jaxpr
+from steno.ir.kinds import Host, Kind
+
+
+@final
+@dataclass(frozen=True)
+class Input:
+    position: int
+
+
+@final
+@dataclass(frozen=True)
+class Constant:
+    """A scalar literal: `value` is a NumPy scalar of the aval's dtype."""
+
+    value: Any
+
+
+@final
+class Node:
+    __slots__ = ("name", "kind", "operands", "results", "cost_key")
+
+    def __init__(self, name: str, kind: Kind | Input | Constant, operands: tuple[Value, ...], avals: Sequence[ShapedArray], cost_key: Any = None):
+        self.name = name
+        self.kind = kind
+        self.operands = operands
+        self.results = tuple(Value(self, k, a) for k, a in enumerate(avals))
+        self.cost_key = cost_key  # equal keys: equal scalar code per element
+
+
+@final
+class Value:
+    __slots__ = ("node", "position", "aval")
+
+    def __init__(self, node: Node, position: int, aval: ShapedArray):
+        self.node = node
+        self.position = position
+        self.aval = aval
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.aval.shape
+
+    @property
+    def size(self) -> int:
+        return self.aval.size
+
+
+@final
+class Graph:
+    __slots__ = ("inputs", "captured", "nodes", "outputs", "host_calls")
+
+    def __init__(self, inputs: list[Value], captured: list[Any], nodes: list[Node], outputs: list[Value]):
+        self.inputs = inputs
+        self.captured = captured
+        self.nodes = nodes
+        self.outputs = outputs
+        self.host_calls = [n.kind.callback for n in nodes if isinstance(n.kind, Host)]
+
+    def __str__(self) -> str:
+        names: dict[Value, str] = {}
+
+        def name(v: Value) -> str:
+            if isinstance(v.node.kind, Constant):
+                return repr(v.node.kind.value.item()) if hasattr(v.node.kind.value, "item") else str(v.node.kind.value)
+            return names.setdefault(v, f"%{len(names)}")
+
+        def typed(v: Value) -> str:
+            return f"{name(v)}:{v.aval.str_short()}"
+
+        lines = ["graph(" + ", ".join(typed(v) for v in self.inputs) + ") {"]
+        for n in self.nodes:
+            kind = type(n.kind).__name__.lower()
+            lines.append(f"  {', '.join(typed(v) for v in n.results)} = {n.name}<{kind}>({', '.join(name(v) for v in n.operands)})")
+        lines.append(f"  return {', '.join(name(v) for v in self.outputs)}")
+        lines.append("}")
+        return "\n".join(lines)
+
+
+def to_graph(closed: ClosedJaxpr) -> Graph:
+    """Array constants, also those of nested programs, become inputs after the user's own: `graph.captured`, in that order."""
+    builder = _GraphBuilder()
+    jaxpr = closed.jaxpr
+    inputs = [builder.input(v.aval) for v in jaxpr.invars]
+    consts = [builder.capture(c, v.aval) for c, v in zip(closed.consts, jaxpr.constvars, strict=True)]
+    outputs = builder.run(jaxpr, consts, inputs)
+    return Graph(inputs + builder.capture_values, builder.captured, _alive(builder.nodes, outputs), outputs)
+
+
+def _alive(nodes: Iterable[Node], outputs: Sequence[Value]) -> list[Node]:
+    nodes = list(nodes)
+    live = {v.node for v in outputs}
+    for n in reversed(nodes):
+        if n in live or isinstance(n.kind, Host):
+            live.add(n)
+            live.update(v.node for v in n.operands)
+    return [n for n in nodes if n in live and not isinstance(n.kind, Input | Constant)]
+
+
+class _GraphBuilder:
+    def __init__(self) -> None:
+        self.nodes: list[Node] = []
+        self._interned: dict[Any, Node] = {}
+        self._captures: dict[int, Value] = {}
+        self._inputs = 0
+        self.captured: list[Any] = []
+        self.capture_values: list[Value] = []
+
+    def input(self, aval: ShapedArray) -> Value:
+        node = Node("input", Input(self._inputs), (), [aval])
+        self._inputs += 1
+        return node.results[0]
+
+    def constant(self, literal: Literal) -> Value:
+        value = literal.val
+        key = (literal.aval, type(value), repr(value))
+        node = self._interned.get(key)
+        if node is None:
+            node = self._interned[key] = Node("constant", Constant(value), (), [literal.aval])
+        return node.results[0]
+
+    def run(self, jaxpr: Any, consts: Sequence[Value], args: Sequence[Value]) -> list[Value]:
+        env: dict[Var, Value] = {}
+        env.update(zip(jaxpr.constvars, consts, strict=True))
+        env.update(zip(jaxpr.invars, args, strict=True))
+
+        def read(atom: Any) -> Value:
+            return self.constant(atom) if isinstance(atom, Literal) else env[atom]
+
+        for eqn in jaxpr.eqns:
+            results = self.apply(eqn.op, [read(a) for a in eqn.invars], eqn.params, [v.aval for v in eqn.outvars])
+            env.update(zip(eqn.outvars, results, strict=True))
+        return [read(a) for a in jaxpr.outvars]
+
+    def apply(self, op: Op, operands: list[Value], params: dict[str, Any], avals_out: list[ShapedArray]) -> Sequence[Value]:
+        if op.lower is None:
+            return self._inline(op, operands, params)
+        avals_in = [v.aval for v in operands]
+        try:
+            key: Any = (op, tuple(sorted(params.items())), tuple(operands))
+            found = self._interned.get(key)
+        except TypeError:  # an unhashable parameter, or ones that do not compare: no sharing
+            key = found = None
+        if found is not None and not isinstance(found.kind, Host):
+            return found.results
+        kind = op.lower(avals_in, avals_out, **params)
+        cost_key = None
+        if key is not None:
+            cost_key = (op, key[1], tuple((a.dtype, a.ndim == 0) for a in avals_in), tuple(a.dtype for a in avals_out))
+        node = Node(op.name, kind, tuple(operands), avals_out, cost_key)
+        self.nodes.append(node)
+        if key is not None:
+            self._interned[key] = node
+        return node.results
+
+    def _inline(self, op: Op, operands: list[Value], params: dict[str, Any]) -> Sequence[Value]:
+        if op.subprograms is not None:
+            (closed,) = op.subprograms(params)
+            consts = [self.capture(c, v.aval) for c, v in zip(closed.consts, closed.jaxpr.constvars, strict=True)]
+            return self.run(closed.jaxpr, consts, operands)
+        if op.expand is not None:
+            closed = trace_to_jaxpr(lambda *args: op.expand(*args, **params), [v.aval for v in operands])
+            return self.run(closed.jaxpr, [], operands)
+        raise MissingRule(op, "compile", hint=f"give Op({op.name!r}) a `lower` or an `expand`")
+
+    def capture(self, const: Any, aval: ShapedArray) -> Value:
+        """An array closed over becomes a run-time input, once for each identity."""
+        value = self._captures.get(id(const))
+        if value is None:
+            value = self._captures[id(const)] = self.input(aval)
+            self.captured.append(const)
+            self.capture_values.append(value)
+        return value

@@ -1,0 +1,102 @@
+"""jaxpr -> executable: the passes in order, each level kept for printing.
+
+    jaxpr --to_graph--> graph --schedule, assign--> loops --emit--> LLVM IR --link--> machine code
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, final
+
+from steno.compiler.buffers import Assigned, assign
+from steno.compiler.emit import emit
+from steno.compiler.graph import Graph, to_graph
+from steno.compiler.link import Linked, assembly, link
+from steno.compiler.schedule import schedule
+from steno.compiler.target import host_target
+from steno.core.aval import ShapedArray
+from steno.core.config import knob
+from steno.core.jaxpr import ClosedJaxpr
+from steno.ir.check_loops import check
+from steno.ir.loops import Program
+from steno.ir.print_loops import show
+
+verify = knob("verify", False, "check the program after every pass of the compiler", prefix="steno_")
+
+
+@final
+class Compiled:
+    """A compiled program and its levels.
+
+    in_avals: the jaxpr's arguments; captured: arrays closed over, which follow them; results: where each output of the jaxpr is:
+    ("output", position among the machine code's outputs), ("input", position) or ("constant", scalar).
+    """
+
+    __slots__ = ("assigned", "captured", "graph", "in_avals", "jaxpr", "linked", "llvm", "out_avals", "seconds")
+
+    def __init__(self, jaxpr: ClosedJaxpr, graph: Graph, assigned: Assigned, llvm: str, linked: Linked, seconds: Mapping[str, float]):
+        self.jaxpr = jaxpr
+        self.in_avals: Sequence[ShapedArray] = [v.aval for v in jaxpr.jaxpr.invars]
+        self.captured: Sequence[Any] = graph.captured
+        self.graph = graph
+        self.assigned = assigned
+        self.out_avals: Sequence[ShapedArray] = [v.aval for v in assigned.output_values]
+        self.llvm = llvm
+        self.linked = linked
+        self.seconds = seconds
+
+    @property
+    def program(self) -> Program:
+        return self.assigned.program
+
+    @property
+    def results(self) -> tuple[tuple[str, Any], ...]:
+        return self.assigned.results
+
+    @property
+    def aliases(self) -> tuple[tuple[int, int], ...]:
+        """(output, donated input) pairs that share memory."""
+        return self.assigned.aliases
+
+    def as_text(self, level: str = "loops") -> str:
+        """The program at a level: jaxpr, graph, loops, llvm or asm."""
+        if level == "jaxpr":
+            return str(self.jaxpr)
+        if level == "graph":
+            return str(self.graph)
+        if level == "loops":
+            return show(self.program)
+        if level == "llvm":
+            return self.llvm
+        if level == "asm":
+            return assembly(self.llvm)
+        raise ValueError(f"as_text: level must be one of 'jaxpr', 'graph', 'loops', 'llvm', 'asm', got {level!r}")
+
+
+class _Clock:
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def __call__(self, name: str) -> Any:
+        start = time.perf_counter()
+        yield
+        self.seconds[name] = time.perf_counter() - start
+
+
+def compile_jaxpr(closed: ClosedJaxpr, donated: frozenset[int] = frozenset()) -> Compiled:
+    """Machine code for `closed` on this CPU. `donated`: positions of arguments whose memory results may take over."""
+    clock = _Clock()
+    with clock("graph"):
+        graph = to_graph(closed)
+    with clock("loops"):
+        assigned = assign(graph, schedule(graph), donated)
+    if verify.value:
+        check(assigned.program)
+    with clock("llvm"):
+        text = emit(assigned.program, host_target())
+    with clock("code"):
+        linked = link(text)
+    return Compiled(closed, graph, assigned, text, linked, clock.seconds)
