@@ -1,6 +1,6 @@
 """Programs and ops evaluated in NumPy by the ops' oracles: the specification that compiled code is tested against.
 
-Values are ndarrays of the avals' dtypes; arrays of PRNG keys are uint32 with a trailing axis of the key's words."""
+Values are ndarrays of the avals' shapes and dtypes; a PRNG key is a uint64, its two words in memory order."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ def to_ndarray(x: Any) -> np.ndarray:
     """The value of an array, scalar or TypedScalar as an ndarray of its (canonical) dtype. UnexpectedTracerError for a tracer."""
     t = type(x)
     if t is ArrayImpl:
-        return x._value
+        return x._value.view(dtypes.uint64)[..., 0] if isinstance(x.dtype, dtypes.KeyDType) else x._value
     if t is TypedScalar:
         return np.asarray(x.value)
     if t is np.ndarray or isinstance(x, np.generic):
@@ -38,7 +38,10 @@ def to_ndarray(x: Any) -> np.ndarray:
 
 def to_array(value: Any, aval: ShapedArray) -> ArrayImpl:
     """The ArrayImpl of an ndarray, given its aval (a copy)."""
-    return ArrayImpl.from_numpy(np.asarray(value), aval)
+    value = np.asarray(value)
+    if isinstance(aval.dtype, dtypes.KeyDType):
+        value = np.ascontiguousarray(value)[..., None].view(dtypes.uint32).reshape(*aval.shape, 2)
+    return ArrayImpl.from_numpy(value, aval)
 
 
 def apply_oracle(op: Op, args: Sequence[np.ndarray], avals: Sequence[ShapedArray], params: dict[str, Any]) -> tuple[list[np.ndarray], list[ShapedArray]]:
@@ -59,13 +62,9 @@ def apply_oracle(op: Op, args: Sequence[np.ndarray], avals: Sequence[ShapedArray
 
 
 def _as(op: Op, y: Any, aval: ShapedArray) -> np.ndarray:
-    d = aval.dtype
-    if isinstance(d, dtypes.KeyDType):
-        shape, dtype = (*aval.shape, d.words), dtypes.uint32
-    else:
-        shape, dtype = aval.shape, d
+    dtype = dtypes.uint64 if isinstance(aval.dtype, dtypes.KeyDType) else aval.dtype
     y = np.asarray(y)
-    if y.shape != shape:
+    if y.shape != aval.shape:
         raise AssertionError(f"the oracle of {op.name} gave the shape {y.shape}, its typ {aval}")
     with np.errstate(all="ignore"):
         return y.astype(dtype, copy=False)
