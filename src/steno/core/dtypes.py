@@ -314,8 +314,8 @@ _STANDARD: Final[dict[Node, tuple[Node, ...]]] = {
     complex: (complex64,), complex64: (complex128,),
 }  # fmt: skip
 _STRICT: Final[dict[Node, tuple[Node, ...]]] = {
-    int: INTEGERS,
-    float: FLOATS,
+    int: (*INTEGERS, float),
+    float: (*FLOATS, complex),
     complex: COMPLEX,
 }
 
@@ -364,6 +364,7 @@ def _no_path(mode: str, nodes: frozenset[Node]) -> TypePromotionError:
     return TypePromotionError(f"{message}.{reason} Convert explicitly, for example with x.astype('float32')")
 
 
+_DEFAULT: Final = {"i": int64, "u": uint64, "f": float64, "c": complex128}
 _WEAK: Final = {int: int64, float: float64, complex: complex128}
 _PYTHON_NODE: Final[dict[type, Node]] = {bool: bool_, int: int, float: float, complex: complex}
 
@@ -383,7 +384,7 @@ def promote(*types: tuple[Any, bool]) -> tuple[Any, bool]:
     key = (types, state.enable_x64, state.numpy_dtype_promotion)
     out = _promote_cache.get(key)
     if out is None:
-        out = _promote_cache[key] = _promote(types, state.numpy_dtype_promotion)
+        out = _promote_cache[key] = _promote(tuple((canonical(d), w) for d, w in types), state.numpy_dtype_promotion)
     return out
 
 
@@ -392,10 +393,12 @@ def _promote(types: tuple[tuple[Any, bool], ...], mode: str) -> tuple[Any, bool]
     weak = all(w for _, w in types)
     if len(dtypes) == 1:
         # one dtype stays itself, weak only if all are: promotion would make a weak int32 the default int
-        return canonical(next(iter(dtypes))), weak and dtypes != {bool_}
+        only = next(iter(dtypes))
+        if not (weak and mode == "strict" and len(types) > 1) or only == bool_ or isinstance(only, KeyDType):
+            return only, weak and only != bool_
     if bad := next((d for d in dtypes if isinstance(d, KeyDType) or d == float0), None):
         raise ValueError(f"dtype={bad} is not a valid dtype for JAX type promotion.")
-    if weak:
+    if weak and mode == "standard":
         # weak types among themselves stay in what they are: a weak int16 and a weak float32 make a weak float32
         out = _join(mode, frozenset(dtypes))
         return canonical(_WEAK[out] if out in _WEAK else out), True
@@ -424,10 +427,13 @@ def type_of_operand(x: Any) -> tuple[Any, bool]:
 
 
 def result_type(*args: Any, return_weak_type_flag: bool = False) -> Any:
-    """The dtype the arguments (arrays, scalars, dtypes) promote to; with the flag, (dtype, weak_type)."""
+    """The dtype the arguments (arrays, scalars, dtypes) promote to; with the flag, (dtype, weak_type). A weak result is the default dtype of
+    its kind, where `promote` keeps the operands' width."""
     if not args:
         raise ValueError("at least one array or dtype is required")
     dtype, weak = promote(*(type_of_operand(a) for a in args))
+    if weak:
+        dtype = canonical(_DEFAULT[kind(dtype)])
     return (dtype, weak) if return_weak_type_flag else dtype
 
 
