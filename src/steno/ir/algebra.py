@@ -6,6 +6,7 @@ operand of a commutative op stands on the right.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -69,9 +70,9 @@ def _div(b: Builder, d: np.dtype, args: tuple[Expr, ...]) -> Expr | None:
     x, y = args
     if _is(y, 1):
         return x
-    if d.kind == "f" and y.op == "const" and y.attr != 0 and np.isfinite(y.attr) and abs(np.frexp(y.attr)[0]) == 0.5:
+    if d.kind == "f" and y.op == "const" and abs(math.frexp(y.attr)[0]) == 0.5:
         reciprocal = 1.0 / y.attr
-        if np.finfo(d).tiny <= abs(reciprocal) <= np.finfo(d).max:
+        if float(np.finfo(d).tiny) <= abs(reciprocal) <= float(np.finfo(d).max):  # a normal number, so exact
             return b.node("mul", d, (x, b.constant(reciprocal, d)))
     return None
 

@@ -37,7 +37,7 @@ The methods of `Builder` take Scalars and reduce everything to primitive Exprs: 
 narrow integers wrap to their width, complex numbers go by components. Operands must have one dtype; a Python number stands for a constant
 of the other operand's dtype.
 
-Two flat forms of a Scalar: `to_storage`/`from_storage`, the primitive values that lie in memory (the raw bits of Narrow ones: uint8, uint16,
+Two flat forms of a Scalar: `to_storage`/`from_storage`, the primitive values that lie in memory (raw bits of Narrow ones: uint8, uint16,
 float16; `storage(dtype)` tells dtype and count), and `to_registers`/`from_registers`, the values it computes with (`registers(dtype)`), for
 `local`, `acc` and `elt` leaves. `load` of a logical dtype reads the storage form. Moving bits in and out keeps them (NaN payloads too).
 
@@ -644,7 +644,7 @@ class Builder:
         dtype = _as_dtype(dtype)
         if x.dtype == dtype:
             return x
-        if not isinstance(dtype, np.dtype) and dtype != F16 or not isinstance(x.dtype, np.dtype):
+        if not isinstance(dtype, np.dtype) or not isinstance(x.dtype, np.dtype):
             raise TypeError(f"convert: from {x.dtype} to {dtype}")
         if isinstance(x, Pair):
             if is_complex(dtype):
@@ -654,16 +654,13 @@ class Builder:
             return Pair(dtype, self.convert(x, component(dtype)), self.constant(0.0, component(dtype)))
         v = x.value if isinstance(x, Narrow) else x
         f = FORMATS.get(dtype)
-        if f is None or isinstance(x, Expr) and x.dtype == F16:
+        if f is None:
             return self.node("convert", dtype, (v,))
         if isinstance(f, IntFormat):
             return self._to_narrow_integer(f, v)
         if v.dtype == F64 and dtype == F16:
             return self.narrow(dtype, self._round_to_odd(v))
-        wide = self.node("convert", F32, (v,))
-        if isinstance(x, Narrow) and dtype == F16 and x.dtype != F16:
-            return self.narrow(dtype, wide)
-        return self.narrow(dtype, wide)
+        return self.narrow(dtype, self.node("convert", F32, (v,)))
 
     def _to_narrow_integer(self, f: IntFormat, v: Expr) -> Narrow:
         if v.dtype.kind == "f":
@@ -686,7 +683,7 @@ class Builder:
     def bitcast(self, x: Scalar, dtype: Any) -> Any:
         """The same bits as another dtype of equal width."""
         dtype = _as_dtype(dtype)
-        if isinstance(x, Expr) and (dtype in PRIMITIVE or dtype == F16 and x.dtype == F16):
+        if isinstance(x, Expr) and dtype in PRIMITIVE:
             if x.dtype.itemsize != dtype.itemsize:
                 raise TypeError(f"bitcast: {x.dtype} and {dtype} differ in width")
             return self.node("bitcast", dtype, (x,))
@@ -728,6 +725,6 @@ def _as_dtype(dtype: Any) -> Any:
 
 def _primitive(dtype: Any, what: str) -> np.dtype:
     dtype = _as_dtype(dtype)
-    if dtype not in PRIMITIVE:
+    if dtype not in PRIMITIVE and dtype != F16:
         raise TypeError(f"{what}: a primitive dtype wanted, got {dtype}; see Builder.to_registers")
     return dtype

@@ -1,7 +1,7 @@
 """The reference interpreter of scalar expressions: evaluates a DAG on NumPy lanes.
 
 `evaluate(roots, lanes, leaf)`: each root as an array of `lanes` elements. Constants are built in; every other leaf is asked of
-`leaf(e, value) -> array of shape (lanes,)` (or one that broadcasts to it), where `value(child)` is that of an Expr inside an index or a guard.
+`leaf(e, value) -> array of shape (lanes,)` (or what broadcasts to it); `value(child)` is that of an Expr inside an index or a guard.
 """
 
 from __future__ import annotations

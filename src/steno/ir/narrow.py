@@ -95,7 +95,7 @@ def decode(b: Builder, f: Format, raw: Expr) -> Expr:
     if isinstance(f, IntFormat):
         return wrap(b, f, b.bitcast(raw, f.value))
     if f.dtype == F16:
-        return b.convert(raw, F32)
+        return b.node("convert", F32, (raw,))
     bits = b.convert(raw, U32)
     if f.exponent == 8 and f.mantissa == 7:
         return b.bitcast(b.shl(bits, 16), F32)
@@ -128,7 +128,7 @@ def encode(b: Builder, f: Format, x: Expr) -> Expr:
     if isinstance(f, IntFormat):
         return b.and_(b.bitcast(x, U8), (1 << f.bits) - 1)
     if f.dtype == F16:
-        return b.convert(x, F16)
+        return b.node("convert", F16, (x,))
     bits = b.bitcast(x, U32)
     if f.exponent == 8 and f.mantissa == 7:
         return b.convert(b.lshr(bits, 16), U16)
@@ -168,7 +168,7 @@ def round_to(b: Builder, f: Format, x: Expr) -> Expr:
     if isinstance(f, IntFormat):
         return wrap(b, f, x)
     if f.dtype == F16:
-        return b.convert(b.convert(x, F16), F32)
+        return b.node("convert", F32, (b.node("convert", F16, (x,)),))
     bits = b.bitcast(x, U32)
     drop = 23 - f.mantissa
     if f.special == "scale":
