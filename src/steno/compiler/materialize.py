@@ -83,7 +83,7 @@ def node_cost(node: Node) -> float:
         out = kind.body(b, indices, reads)
         cost = expression_cost([e for s in (out if isinstance(out, list | tuple) else [out]) for e in b.to_registers(s)])
     elif isinstance(kind, Reduce):
-        cost = 2.0 * reduced_size(node)
+        cost = 2.0 * reduced_size(node) if is_inlinable(node.results[0]) else 2.0
     else:
         cost = 1.0
     if key is not None:
@@ -107,46 +107,45 @@ def materialize(graph: Graph) -> set[Value]:
         if len(n.results) > 1:
             must.update(v for v in n.results if v in readers)
     must = {v for v in must if not is_leaf(v)}
-    stored = set(must)
+    # The second sweep knows from the first what is a load, and so costs little.
+    stored = _worth_a_buffer(graph, readers, must, must)
+    stored = _worth_a_buffer(graph, readers, must, stored)
+    _cut_large_regions(graph, stored)
+    return stored
 
+
+def _worth_a_buffer(graph: Graph, readers: dict[Value, list[Node]], must: set[Value], presumed: set[Value]) -> set[Value]:
+    """`must`, and what pays by the rule of the module's text if the values `presumed` cost a load."""
     work: dict[Value, float] = {}
-
-    def work_of(v: Value) -> float:
-        return 0.5 if is_leaf(v) or v in stored else work[v]
-
     for n in graph.nodes:
         own = node_cost(n)
         times = reduced_size(n) if isinstance(n.kind, Reduce) and is_inlinable(n.results[0]) else 1
-        total = min(own + times * sum(work_of(v) for v in n.operands), 1e6)
+        total = own + times * sum(0.5 if is_leaf(v) or v in presumed else work[v] for v in n.operands)
         for v in n.results:
-            work[v] = total
+            work[v] = min(total, 1e6)
 
-    # From the consumers up: where is v read, how often, and always at the reader's own position?
-    repeat: dict[Value, float] = {}
-    roots: dict[Value, dict[Value, bool]] = {}
+    stored = set(must)
+    # Of each value, from the consumers up: the stored values whose kernels read it; whether (also) at their own position, and how often elsewhere.
+    sites: dict[Value, dict[Value, tuple[bool, float]]] = {}
     for n in reversed(graph.nodes):
         for v in n.results:
-            sites: dict[Value, bool] = {}
-            total = 0.0
+            found: dict[Value, tuple[bool, float]] = {}
             for reader in readers.get(v, ()):
                 w = reader.results[0]
                 inline = is_inlinable(w) and w not in stored
-                flat = isinstance(reader.kind, Map) and reader.kind.flat or not isinstance(reader.kind, Map)
-                if inline and isinstance(reader.kind, Reduce):
-                    flat = False
-                count = w.size if isinstance(reader.kind, Map) else v.size
-                total += count / max(v.size, 1) * (repeat[w] if inline else 1.0)
-                for root, same in (roots[w] if inline else {w: True}).items():
-                    sites[root] = sites.get(root, True) and same and flat
-            roots[v], repeat[v] = sites, total
+                is_map = isinstance(reader.kind, Map)
+                same = reader.kind.flat if is_map else not inline
+                ratio = (w.size if is_map else v.size) / max(v.size, 1)
+                for root, (here, elsewhere) in (sites[w] if inline else {w: (True, 0.0)}).items():
+                    old_here, old_elsewhere = found.get(root, (False, 0.0))
+                    more = ratio * elsewhere + (0.0 if same or not here else ratio)
+                    found[root] = (old_here or here and same, old_elsewhere + more)
+            sites[v] = found
             if v in stored or isinstance(n.kind, Map) and n.kind.view and not n.results[1:]:
                 continue
-            if len(sites) == 1 and all(sites.values()):
-                continue
-            if work[v] * (total - 1.0) > STORE + LOAD * total:
+            repeat = sum(here + elsewhere for here, elsewhere in found.values())
+            if work[v] * (repeat - 1.0) > STORE + LOAD * repeat:
                 stored.add(v)
-
-    _cut_large_regions(graph, stored)
     return stored
 
 

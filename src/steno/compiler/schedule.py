@@ -16,7 +16,7 @@ from typing import Any, final
 
 from steno.compiler.graph import Constant, Graph, Input, Node, Value
 from steno.compiler.loop_rewrites import collapse, place_locals
-from steno.compiler.materialize import expression_cost, is_inlinable, materialize, reduced_size
+from steno.compiler.materialize import REGION, expression_cost, is_inlinable, materialize, reduced_size
 from steno.ir.expr import Builder, Expr, Scalar, registers, storage
 from steno.ir.index import Index, LoopVar, linear, unlinear, var
 from steno.ir.kinds import Contract, Cumulative, Host, Library, Map, Reduce, Update
@@ -101,6 +101,7 @@ class Group:
         self.memo: dict[Any, Any] = {}
         self.inner: dict[tuple[int, ...], list[LoopVar]] = {}
         self.cost = 0.0
+        self.operations = 0.0
 
     def starts_with_row(self, shape: tuple[int, ...]) -> bool:
         return not self.flat and shape[: len(self.shape)] == self.shape
@@ -421,6 +422,8 @@ class Scheduler:
         return own + rest
 
     def can_take(self, g: Group, v: Value, flat: bool) -> bool:
+        if g.operations > REGION:
+            return False
         if g.flat:
             return flat and g.shape == v.shape
         if not g.starts_with_row(v.shape):
@@ -462,7 +465,7 @@ class Scheduler:
                 g.scalars[v] = s
                 if v in self.stored:
                     g.stores.append((v, self.b.to_storage(s), offset))
-            g.cost += math.prod(g.shape) * self.cost(scalars, node.results)
+            g.cost += math.prod(g.shape) * self.cost(g, scalars, node.results)
         else:
             inner = g.inner.setdefault(row, [LoopVar(f"{g.vars[0].name if g.vars else 's'}r{len(g.inner)}_{k}", n) for k, n in enumerate(row)])
             index = [*g.index, *(var(x) for x in inner)]
@@ -473,7 +476,7 @@ class Scheduler:
                     stores += self.stores_of(v, self.b.to_storage(s), linear(index, shape))
             g.stages.append(MapStage(tuple(x for x in inner if x.extent > 1), tuple(stores)))
             g.rows.update(v for v in node.results if v in self.stored)
-            g.cost += math.prod(shape) * self.cost(scalars, node.results)
+            g.cost += math.prod(shape) * self.cost(g, scalars, node.results)
         self.owned(g, node)
 
     def body(self, g: Group, node: Node, index: Sequence[Index]) -> Sequence[Scalar]:
@@ -490,8 +493,11 @@ class Scheduler:
         n = len(stored)
         return [Store(self.buffer(v), offset * n + c if n > 1 else offset, e, guard) for c, e in enumerate(stored)]
 
-    def cost(self, scalars: Sequence[Scalar], values: Sequence[Value]) -> float:
-        return OPERATION_NS * expression_cost(self.flatten(scalars)) + BYTE_NS * sum(2 * v.aval.dtype.itemsize for v in values)
+    def cost(self, g: Group, scalars: Sequence[Scalar], values: Sequence[Value]) -> float:
+        """Nanoseconds for an element, roughly."""
+        operations = expression_cost(self.flatten(scalars))
+        g.operations += operations
+        return OPERATION_NS * operations + BYTE_NS * sum(2 * v.aval.dtype.itemsize for v in values)
 
     # -- reductions
 
@@ -576,7 +582,7 @@ class Scheduler:
         names, locals_ = self.new_locals(fold)
         g.stages.append(RowReduce(x, self.flatten(elements), fold, names))
         self.bind_reduction(g, node, results(locals_))
-        g.cost += math.prod(g.shape) * size * self.cost(elements, node.operands) * 0.6
+        g.cost += math.prod(g.shape) * size * self.cost(g, elements, node.operands) * 0.6
         self.owned(g, node)
 
     def new_locals(self, fold: Fold) -> tuple[tuple[str, ...], tuple[Expr, ...]]:
@@ -605,7 +611,7 @@ class Scheduler:
         partial = [Buffer(f"p{self.serial}_{k}", e.dtype, math.prod(g.shape), "arena") for k, e in enumerate(fold.identity)]
         offset = linear(g.index, g.shape)
         stage = MapStage((), tuple(Store(p, offset, e) for p, e in zip(partial, locals_, strict=True)))
-        g.cost = size * math.prod(kept) * self.cost(elements, node.operands) * 0.6
+        g.cost = size * math.prod(kept) * self.cost(g, elements, node.operands) * 0.6
         g.step.statements.append(Kernel(f"blocks_{node.name}", tuple(v for v in g.vars if v.extent > 1), (*g.stages, stage), g.cost))
         self.groups.remove(g)
         second = self.new_group(kept, False)
@@ -632,7 +638,7 @@ class Scheduler:
             if v in self.stored:
                 stores += self.stores_of(v, self.b.to_storage(s), linear(g.index, kept))
         outer = tuple(v for v in g.vars if v is not lane and v.extent > 1)
-        cost = math.prod(shape) * self.cost(elements, node.operands) * 0.6
+        cost = math.prod(shape) * self.cost(g, elements, node.operands) * 0.6
         g.step.statements.append(Kernel(f"columns_{node.name}", outer, (ColReduce(lane, x, self.flatten(elements), fold, names, tuple(stores)),), cost))
         self.groups.remove(g)
         for v in node.results:
@@ -657,7 +663,7 @@ class Scheduler:
         others = [v for v in g.vars if v is not x and v.extent > 1]
         lane = others.pop() if others and g.vars.index(others[-1]) > axis else None
         stage = Cumulate(lane, x, self.flatten(elements), fold, names, tuple(stores))
-        cost = math.prod(shape) * (self.cost(elements, node.operands) + 1.0)
+        cost = math.prod(shape) * (self.cost(g, elements, node.operands) + 1.0)
         g.step.statements.append(Kernel(f"running_{node.name}", tuple(others), (stage,), cost))
         for v in node.results:
             self.producer[v] = g.step
@@ -677,7 +683,7 @@ class Scheduler:
         old = self.b.load(target, offset, guard, result.aval.dtype)
         value = kind.value(self.b, g.index, reads, old)
         stores = self.stores_of(result, self.b.to_storage(value), offset, guard)
-        cost = math.prod(kind.space) * (self.cost([value], [result]) + 1.0)
+        cost = math.prod(kind.space) * (self.cost(g, [value], [result]) + 1.0)
         stage = MapStage(tuple(v for v in g.vars if v.extent > 1), tuple(stores), sequential=not kind.unique)
         if math.prod(kind.space):
             step.statements.append(self.map_kernel(f"update_{node.name}", stage, cost if kind.unique else 0.0))
