@@ -1,0 +1,109 @@
+"""The cpu backend: programs compiled to machine code; eager ops are programs of one op, compiled once for each signature."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any, final
+
+from steno._native import ArrayImpl, Executable
+from steno.compiler.pipeline import Compiled, compile_jaxpr
+from steno.core.aval import ShapedArray, typeof
+from steno.core.interpret import to_array
+from steno.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Var
+from steno.core.op import Op
+
+
+@final
+class CpuExecutable:
+    """Machine code for a program. `run(args)` takes one value for each input of the jaxpr and returns one array for each output.
+
+    The dispatcher of jitted functions uses `native` directly, with `results` saying where each output is (see `Compiled`).
+    """
+
+    __slots__ = ("compiled", "in_avals", "native", "out_avals", "results")
+
+    def __init__(self, compiled: Compiled) -> None:
+        self.compiled = compiled
+        self.in_avals = list(compiled.in_avals)
+        self.out_avals = [v.aval for v in compiled.jaxpr.jaxpr.outvars]
+        self.native = Executable(
+            compiled.linked.address,
+            [*compiled.in_avals, *(typeof(c) for c in compiled.captured)],
+            list(compiled.out_avals),
+            compiled.program.arena_bytes,
+            list(compiled.aliases),
+            list(compiled.captured),
+            list(compiled.graph.host_calls),
+            compiled.linked.keepalive,
+        )
+        self.results = tuple(
+            ("constant", to_array(value, aval)) if where == "constant" else (where, value)
+            for (where, value), aval in zip(compiled.results, self.out_avals, strict=True)
+        )
+
+    def run(self, args: Sequence[Any]) -> list[Any]:
+        produced = self.native.run(args)
+        out = []
+        for (where, value), aval in zip(self.results, self.out_avals, strict=True):
+            if where == "output":
+                out.append(produced[value])
+            elif where == "constant":
+                out.append(value)
+            else:
+                out.append(_forwarded(args[value], aval))
+        return out
+
+    def as_text(self, level: str = "loops") -> str:
+        return self.compiled.as_text(level)
+
+
+def _forwarded(x: Any, aval: ShapedArray) -> ArrayImpl:
+    """An argument that is also a result: the array itself."""
+    if isinstance(x, ArrayImpl) and x.aval is aval:
+        return x
+    return to_array(x, aval)
+
+
+def compile(program: ClosedJaxpr, *, donated: frozenset[int] = frozenset(), options: Any = None) -> CpuExecutable:
+    """`donated`: positions of the inputs whose memory results may take over. `options`: compiler options, a tuple of pairs."""
+    return CpuExecutable(compile_jaxpr(program, donated))
+
+
+def single_op(op: Op, avals: Sequence[ShapedArray], params: dict[str, Any]) -> ClosedJaxpr:
+    """The program of one equation."""
+    types = op.types(tuple(avals), params)
+    invars = [Var(a) for a in avals]
+    outvars = [Var(t) for t in (types if op.multiple_results else [types])]
+    effects = op.effects(*avals, **params) if op.effects is not None else frozenset()
+    return ClosedJaxpr(Jaxpr([], invars, outvars, [JaxprEqn(op, list(invars), outvars, params, frozenset(effects))]), [])
+
+
+_eager_cache: dict[Any, CpuExecutable] = {}
+_EAGER_LIMIT = 8192
+_lock = threading.Lock()
+
+
+def eager(op: Op, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    """One op on concrete values: an ArrayImpl, or a list of them for an op of multiple results."""
+    avals = tuple([typeof(x) for x in args])
+    key = (op, avals, *params.items())
+    try:
+        executable = _eager_cache.get(key)
+    except TypeError:  # a parameter that cannot be hashed: compiled each time
+        executable, key = None, None
+    if executable is None:
+        executable = compile(single_op(op, avals, params))
+        if key is not None:
+            with _lock:
+                if len(_eager_cache) >= _EAGER_LIMIT:
+                    _eager_cache.clear()
+                _eager_cache[key] = executable
+    out = executable.run(args)
+    return out if op.multiple_results else out[0]
+
+
+def clear_cache() -> None:
+    """Forgets the executables of eager ops."""
+    with _lock:
+        _eager_cache.clear()
