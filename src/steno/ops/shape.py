@@ -1,0 +1,666 @@
+"""Ops that move elements without arithmetic: reshape, transpose, broadcast_in_dim, squeeze, concatenate, pad, rev, slice, iota, split, tile, stack,
+unstack. Each is index arithmetic, inlined into whatever reads the result."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from steno.core import dtypes
+from steno.core.aval import ShapedArray
+from steno.core.op import Op
+from steno.ir.expr import Builder, Expr, Scalar
+from steno.ir.index import ZERO, Index, linear, unlinear
+from steno.ir.kinds import Map, Read
+from steno.ops.samples import filled, sample_dtypes
+
+Shape = tuple[int, ...]
+
+
+def all_weak(*avals: ShapedArray) -> bool:
+    return all(a.weak_type for a in avals)
+
+
+def same_dtype(op: str, avals: Sequence[ShapedArray]) -> None:
+    """TypeError unless all operands have one dtype."""
+    if any(a.dtype != avals[0].dtype for a in avals):
+        raise TypeError(
+            f"{op} requires arguments to have the same dtypes, got {', '.join(dtypes.name(a.dtype) for a in avals)}. "
+            f"Convert them first, for example with x.astype(...)."
+        )
+
+
+def natural_shape(op: str, what: str, shape: Sequence[int]) -> None:
+    """TypeError if a size is negative."""
+    if any(n < 0 for n in shape):
+        raise TypeError(f"{op}: {what} must not hold negative sizes, got {tuple(shape)}")
+
+
+def is_permutation(p: Sequence[int], n: int) -> bool:
+    return len(p) == n and set(p) == set(range(n))
+
+
+# reshape
+
+
+def _reshape_typ(x: ShapedArray, *, dimensions: Shape | None, new_sizes: Shape, sharding: Any) -> ShapedArray:
+    natural_shape("reshape", "new_sizes", new_sizes)
+    if dimensions is not None and not is_permutation(dimensions, x.ndim):
+        raise TypeError(
+            f"reshape: dimensions must be a permutation of the operand's axes, got {dimensions} for an operand of shape {x.shape}"
+        )
+    if math.prod(new_sizes) != x.size:
+        raise TypeError(
+            f"reshape: cannot reshape an array of shape {x.shape} (size {x.size}) into shape {new_sizes} (size {math.prod(new_sizes)})"
+        )
+    return x.update(shape=tuple(new_sizes))
+
+
+def _reshape_oracle(x: np.ndarray, *, dimensions: Shape | None, new_sizes: Shape, sharding: Any) -> np.ndarray:
+    return (x if dimensions is None else x.transpose(dimensions)).reshape(new_sizes)
+
+
+def reshape_indices(indices: Sequence[Index], new: Shape, old: Shape) -> list[Index]:
+    """Where the element `indices` of the array reshaped to `new` lies in the array of shape `old`.
+
+    Axes are taken in the smallest groups of equal size, so that an axis that both shapes share costs no division."""
+    if not math.prod(old):
+        return [ZERO] * len(old)
+    out: list[Index] = []
+    i = j = 0
+    while j < len(old):
+        if i == len(new):  # what is left has size 1
+            return out + [ZERO] * (len(old) - j)
+        i2, j2, p, q = i + 1, j + 1, new[i], old[j]
+        while p != q:
+            if p < q:
+                p *= new[i2]
+                i2 += 1
+            else:
+                q *= old[j2]
+                j2 += 1
+        out += unlinear(linear(list(indices[i:i2]), new[i:i2]), old[j:j2])
+        i, j = i2, j2
+    return out
+
+
+def _reshape_lower(avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedArray], *, dimensions: Shape | None, **_: Any) -> Map:
+    old, new = avals_in[0].shape, avals_out[0].shape
+    permuted = old if dimensions is None else tuple(old[d] for d in dimensions)
+
+    def body(b: Builder, indices: Sequence[Index], reads: Sequence[Read]) -> Scalar:
+        at = reshape_indices(indices, new, permuted)
+        return reads[0](at if dimensions is None else _unpermute(at, dimensions))
+
+    return Map(body, view=True, flat=dimensions is None)
+
+
+def _unpermute(indices: Sequence[Index], permutation: Sequence[int]) -> list[Index]:
+    """Indices of a transposed array --> indices of the array itself."""
+    out = [ZERO] * len(permutation)
+    for i, p in zip(indices, permutation, strict=True):
+        out[p] = i
+    return out
+
+
+def _reshape_samples() -> Iterable[Any]:
+    for d in sample_dtypes():
+        yield (filled((3, 4), d),), dict(dimensions=None, new_sizes=(4, 3), sharding=None)
+    for old, new in [
+        ((2, 3, 4), (6, 4)),
+        ((6, 4), (3, 2, 2, 2)),
+        ((5,), (5, 1)),
+        ((1, 5), (5,)),
+        ((), (1, 1)),
+        ((1,), ()),
+        ((0, 3), (3, 0, 2)),
+        ((4, 6, 3), (8, 9)),
+        ((2, 1, 3), (3, 1, 2)),
+    ]:
+        yield (filled(old, "float32"),), dict(dimensions=None, new_sizes=new, sharding=None)
+    yield (filled((2, 3, 4), "float32"),), dict(dimensions=(2, 0, 1), new_sizes=(4, 6), sharding=None)
+
+
+reshape = Op("reshape", typ=_reshape_typ, oracle=_reshape_oracle, lower=_reshape_lower, samples=_reshape_samples)
+
+
+# transpose
+
+
+def _transpose_typ(x: ShapedArray, *, permutation: Shape) -> ShapedArray:
+    if not is_permutation(permutation, x.ndim):
+        raise TypeError(
+            f"transpose: permutation must hold each axis of the operand once, got {permutation} for an operand of shape {x.shape}"
+        )
+    return x.update(shape=tuple(x.shape[p] for p in permutation))
+
+
+def _transpose_lower(avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedArray], *, permutation: Shape) -> Map:
+    return Map(lambda b, indices, reads: reads[0](_unpermute(indices, permutation)), view=True)
+
+
+def _transpose_samples() -> Iterable[Any]:
+    for d in sample_dtypes():
+        yield (filled((3, 4), d),), dict(permutation=(1, 0))
+    for shape, p in [
+        ((2, 3, 4), (2, 0, 1)),
+        ((), ()),
+        ((5,), (0,)),
+        ((0, 3), (1, 0)),
+        ((1, 4, 1), (1, 2, 0)),
+        ((2, 3, 4, 5), (0, 2, 1, 3)),
+    ]:
+        yield (filled(shape, "float32"),), dict(permutation=p)
+
+
+transpose = Op(
+    "transpose",
+    typ=_transpose_typ,
+    oracle=lambda x, *, permutation: x.transpose(permutation),
+    lower=_transpose_lower,
+    samples=_transpose_samples,
+)
+
+
+# broadcast_in_dim
+
+
+def _broadcast_typ(x: ShapedArray, *, shape: Shape, broadcast_dimensions: Shape, sharding: Any) -> ShapedArray:
+    op, dims = "broadcast_in_dim", broadcast_dimensions
+    natural_shape(op, "shape", shape)
+    if len(shape) < x.ndim:
+        raise TypeError(f"{op}: the target shape {shape} has fewer axes than the operand, of shape {x.shape}")
+    if len(dims) != x.ndim:
+        raise TypeError(
+            f"{op}: broadcast_dimensions must name one target axis for each operand axis, got {dims} for an operand of shape {x.shape}"
+        )
+    if any(not 0 <= d < len(shape) for d in dims):
+        raise TypeError(f"{op}: broadcast_dimensions must lie in [0, {len(shape)}), got {dims} for the target shape {shape}")
+    if any(n not in (1, shape[d]) for n, d in zip(x.shape, dims, strict=True)):
+        raise TypeError(
+            f"{op}: each operand axis must have size 1 or the size of its target axis, got an operand of shape {x.shape}, "
+            f"target shape {shape}, broadcast_dimensions {dims}"
+        )
+    if len(set(dims)) != len(dims):
+        raise TypeError(f"{op}: broadcast_dimensions must be distinct, got {dims}")
+    return x.update(shape=tuple(shape))
+
+
+def _broadcast_oracle(x: np.ndarray, *, shape: Shape, broadcast_dimensions: Shape, sharding: Any) -> np.ndarray:
+    order = sorted(range(x.ndim), key=broadcast_dimensions.__getitem__)
+    spread = [1] * len(shape)
+    for n, d in zip(x.shape, broadcast_dimensions, strict=True):
+        spread[d] = n
+    return np.broadcast_to(x.transpose(order).reshape(spread), shape)
+
+
+def _broadcast_lower(avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedArray], *, broadcast_dimensions: Shape, **_: Any) -> Map:
+    shape = avals_in[0].shape
+
+    def body(b: Builder, indices: Sequence[Index], reads: Sequence[Read]) -> Scalar:
+        return reads[0]([indices[d] if n != 1 else ZERO for n, d in zip(shape, broadcast_dimensions, strict=True)])
+
+    return Map(body, view=True)
+
+
+def _broadcast_samples() -> Iterable[Any]:
+    for d in sample_dtypes():
+        yield (filled((), d),), dict(shape=(2, 3), broadcast_dimensions=(), sharding=None)
+    for old, new, dims in [
+        ((3, 4), (2, 3, 4), (1, 2)), ((3, 1), (3, 4), (0, 1)), ((3,), (3, 5), (0,)), ((1,), (5,), (0,)), ((1,), (0,), (0,)), ((0,), (2, 0), (1,)),
+        ((), (), ()), ((2, 3), (3, 2), (1, 0)), ((4,), (4, 1, 1), (0,)),
+    ]:  # fmt: skip
+        yield (filled(old, "float32"),), dict(shape=new, broadcast_dimensions=dims, sharding=None)
+
+
+broadcast_in_dim = Op(
+    "broadcast_in_dim",
+    typ=_broadcast_typ,
+    oracle=_broadcast_oracle,
+    lower=_broadcast_lower,
+    samples=_broadcast_samples,
+    show=lambda p: {"broadcast_dimensions": p["broadcast_dimensions"]} if p["broadcast_dimensions"] else {},
+)
+
+
+# squeeze
+
+
+def _squeeze_typ(x: ShapedArray, *, dimensions: Shape) -> ShapedArray:
+    if any(not 0 <= d < x.ndim for d in dimensions):
+        raise ValueError(f"squeeze: dimensions must lie in [0, {x.ndim}), got {dimensions} for an operand of shape {x.shape}")
+    if len(set(dimensions)) != len(dimensions):
+        raise ValueError(f"squeeze: dimensions must be distinct, got {dimensions}")
+    if any(x.shape[d] != 1 for d in dimensions):
+        raise ValueError(f"squeeze: cannot squeeze an axis of size other than one, got shape {x.shape} and dimensions {dimensions}")
+    return x.update(shape=tuple(n for d, n in enumerate(x.shape) if d not in dimensions))
+
+
+def _squeeze_lower(avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedArray], *, dimensions: Shape) -> Map:
+    rank = avals_in[0].ndim
+
+    def body(b: Builder, indices: Sequence[Index], reads: Sequence[Read]) -> Scalar:
+        kept = iter(indices)
+        return reads[0]([ZERO if d in dimensions else next(kept) for d in range(rank)])
+
+    return Map(body, view=True, flat=True)
+
+
+def _squeeze_samples() -> Iterable[Any]:
+    for d in sample_dtypes():
+        yield (filled((1, 4), d),), dict(dimensions=(0,))
+    for shape, dims in [((1, 2, 1, 3), (0, 2)), ((1, 2, 1, 3), (2,)), ((1,), (0,)), ((3,), ()), ((0, 1), (1,)), ((1, 1), (1, 0))]:
+        yield (filled(shape, "float32"),), dict(dimensions=dims)
+
+
+squeeze = Op(
+    "squeeze",
+    typ=_squeeze_typ,
+    oracle=lambda x, *, dimensions: x.reshape([n for d, n in enumerate(x.shape) if d not in dimensions]),
+    lower=_squeeze_lower,
+    samples=_squeeze_samples,
+)
+
+
+# concatenate, stack
+
+
+def _concatenate_typ(*xs: ShapedArray, dimension: int) -> ShapedArray:
+    op = "concatenate"
+    if not xs:
+        raise ValueError(f"{op}: expected at least one operand")
+    shapes = ", ".join(str(x.shape) for x in xs)
+    if any(x.ndim != xs[0].ndim for x in xs):
+        raise TypeError(f"{op}: operands must have equal numbers of axes, got shapes {shapes}")
+    if not 0 <= dimension < xs[0].ndim:
+        raise TypeError(f"{op}: dimension {dimension} is out of bounds for operands of shapes {shapes}")
+    if any(x.shape[:dimension] + x.shape[dimension + 1 :] != xs[0].shape[:dimension] + xs[0].shape[dimension + 1 :] for x in xs):
+        raise TypeError(f"{op}: operands must agree in all axes but dimension {dimension}, got shapes {shapes}")
+    same_dtype(op, xs)
+    shape = list(xs[0].shape)
+    shape[dimension] = sum(x.shape[dimension] for x in xs)
+    return ShapedArray(tuple(shape), xs[0].dtype, all_weak(*xs))
+
+
+def _concatenate_lower(avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedArray], *, dimension: int) -> Map:
+    ends = np.cumsum([x.shape[dimension] for x in avals_in]).tolist()
+
+    def body(b: Builder, indices: Sequence[Index], reads: Sequence[Read]) -> Scalar:
+        at = indices[dimension]
+
+        def part(k: int, guard: Expr | None) -> Scalar:
+            begin = ends[k - 1] if k else 0
+            return reads[k]([i - begin if d == dimension else i for d, i in enumerate(indices)], guard)
+
+        return _piecewise(b, at, ends, part)
+
+    return Map(body)
+
+
+def _piecewise(b: Builder, at: Index, ends: Sequence[int], part: Any) -> Scalar:
+    """part(k, guard) for the k with ends[k-1] <= at < ends[k], by a balanced tree of selections; pieces `at` cannot reach are left out."""
+    reachable = [k for k, end in enumerate(ends) if (ends[k - 1] if k else 0) < end and at.hi >= (ends[k - 1] if k else 0) and at.lo < end]
+
+    def choose(ks: Sequence[int], guard: Expr | None) -> Scalar:
+        if len(ks) == 1:
+            return part(ks[0], guard)
+        middle = len(ks) // 2
+        low = b.lt(b.index(at), ends[ks[middle - 1]])
+        high = b.not_(low)
+        left = choose(ks[:middle], low if guard is None else b.and_(guard, low))
+        right = choose(ks[middle:], high if guard is None else b.and_(guard, high))
+        return b.select(low, left, right)
+
+    return choose(reachable, None)
+
+
+def _concatenate_samples() -> Iterable[Any]:
+    for d in sample_dtypes():
+        yield (filled((2, 3), d), filled((1, 3), d, seed=1)), dict(dimension=0)
+    for shapes, dim in [
+        (((3,),), 0),
+        (((2, 1), (2, 3), (2, 0), (2, 2)), 1),
+        (((0,), (0,)), 0),
+        (((0, 2), (3, 2)), 0),
+        (((1, 1),) * 5, 1),
+        (((2, 3, 4), (2, 1, 4)), 1),
+    ]:
+        yield tuple(filled(s, "float32", seed=k) for k, s in enumerate(shapes)), dict(dimension=dim)
+
+
+concatenate = Op(
+    "concatenate",
+    typ=_concatenate_typ,
+    oracle=lambda *xs, dimension: np.concatenate(xs, dimension),
+    lower=_concatenate_lower,
+    samples=_concatenate_samples,
+)
+
+
+def _stack_typ(*xs: ShapedArray, axis: int) -> ShapedArray:
+    if not xs:
+        raise ValueError("stack: expected at least one operand")
+    if any(x.shape != xs[0].shape for x in xs):
+        raise ValueError(f"stack: operands must have equal shapes, got {', '.join(str(x.shape) for x in xs)}")
+    if not 0 <= axis <= xs[0].ndim:
+        raise ValueError(f"stack: axis {axis} is out of bounds for operands of shape {xs[0].shape}")
+    same_dtype("stack", xs)
+    return ShapedArray((*xs[0].shape[:axis], len(xs), *xs[0].shape[axis:]), xs[0].dtype, all_weak(*xs))
+
+
+def _stack_lower(avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedArray], *, axis: int) -> Map:
+    ends = range(1, len(avals_in) + 1)
+
+    def body(b: Builder, indices: Sequence[Index], reads: Sequence[Read]) -> Scalar:
+        rest = [*indices[:axis], *indices[axis + 1 :]]
+        return _piecewise(b, indices[axis], ends, lambda k, guard: reads[k](rest, guard))
+
+    return Map(body)
+
+
+def _stack_samples() -> Iterable[Any]:
+    for d in sample_dtypes():
+        yield (filled((3,), d), filled((3,), d, seed=1)), dict(axis=0)
+    for shape, n, axis in [((), 3, 0), ((2, 3), 2, 1), ((2, 3), 3, 2), ((0,), 2, 1), ((4,), 1, 0)]:
+        yield tuple(filled(shape, "float32", seed=k) for k in range(n)), dict(axis=axis)
+
+
+stack = Op("stack", typ=_stack_typ, oracle=lambda *xs, axis: np.stack(xs, axis), lower=_stack_lower, samples=_stack_samples)
+
+
+# split, unstack
+
+
+def _split_typ(x: ShapedArray, *, sizes: Shape, axis: int) -> list[ShapedArray]:
+    if not 0 <= axis < x.ndim:
+        raise ValueError(f"split: axis {axis} is out of bounds for an operand of shape {x.shape}")
+    if any(n < 0 for n in sizes):
+        raise ValueError(f"split: sizes must not be negative, got {tuple(sizes)}")
+    if sum(sizes) != x.shape[axis]:
+        raise ValueError(
+            f"split: sizes {tuple(sizes)} sum to {sum(sizes)}, not to the size of axis {axis} of the operand's shape {x.shape}"
+        )
+    return [x.update(shape=(*x.shape[:axis], n, *x.shape[axis + 1 :])) for n in sizes]
+
+
+def _split_expand(x: Any, *, sizes: Shape, axis: int) -> list[Any]:
+    """Slices: the results have different shapes, and each is free to be read elsewhere."""
+    out, begin = [], 0
+    for n in sizes:
+        starts = tuple(begin if d == axis else 0 for d in range(x.ndim))
+        limits = tuple(begin + n if d == axis else s for d, s in enumerate(x.shape))
+        out.append(slice_(x, start_indices=starts, limit_indices=limits, strides=None))
+        begin += n
+    return out
+
+
+def _split_samples() -> Iterable[Any]:
+    for d in sample_dtypes():
+        yield (filled((5, 2), d),), dict(sizes=(2, 3), axis=0)
+    for shape, sizes, axis in [((3, 4), (1, 0, 3), 1), ((0,), (0,), 0), ((3,), (3,), 0), ((2, 3), (1, 1, 1), 1)]:
+        yield (filled(shape, "float32"),), dict(sizes=sizes, axis=axis)
+
+
+split = Op(
+    "split",
+    typ=_split_typ,
+    oracle=lambda x, *, sizes, axis: np.split(x, np.cumsum(sizes)[:-1].tolist(), axis),
+    expand=_split_expand,
+    multiple_results=True,
+    samples=_split_samples,
+)
+
+
+def _unstack_typ(x: ShapedArray, *, axis: int) -> list[ShapedArray]:
+    if not 0 <= axis < x.ndim:
+        raise IndexError(f"unstack: axis {axis} is out of bounds for an operand of shape {x.shape}")
+    return [x.update(shape=x.shape[:axis] + x.shape[axis + 1 :])] * x.shape[axis]
+
+
+def _unstack_lower(avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedArray], *, axis: int) -> Map:
+    n = avals_in[0].shape[axis]
+
+    def body(b: Builder, indices: Sequence[Index], reads: Sequence[Read]) -> list[Scalar]:
+        return [reads[0]([*indices[:axis], Index(k), *indices[axis:]]) for k in range(n)]
+
+    return Map(body)
+
+
+def _unstack_samples() -> Iterable[Any]:
+    for d in sample_dtypes():
+        yield (filled((2, 3), d),), dict(axis=0)
+    for shape, axis in [((3,), 0), ((2, 3, 1), 1), ((0, 2), 0), ((2, 0), 0), ((1, 4), 0)]:
+        yield (filled(shape, "float32"),), dict(axis=axis)
+
+
+unstack = Op(
+    "unstack",
+    typ=_unstack_typ,
+    oracle=lambda x, *, axis: list(np.moveaxis(x, axis, 0)),
+    lower=_unstack_lower,
+    multiple_results=True,
+    samples=_unstack_samples,
+)
+
+
+# pad
+
+
+def _padded(n: int, low: int, high: int, interior: int) -> int:
+    return low + high + n + max(n - 1, 0) * interior
+
+
+def _pad_typ(x: ShapedArray, value: ShapedArray, *, padding_config: tuple[tuple[int, int, int], ...]) -> ShapedArray:
+    if x.dtype != value.dtype:
+        raise TypeError(
+            f"pad: operand and padding_value must have the same dtype, got {dtypes.name(x.dtype)} and {dtypes.name(value.dtype)}"
+        )
+    if value.shape:
+        raise ValueError(f"pad: padding_value must be a scalar, got shape {value.shape}")
+    if len(padding_config) != x.ndim:
+        raise ValueError(
+            f"pad: padding_config must have one (low, high, interior) for each axis, got {padding_config} for an operand of shape {x.shape}"
+        )
+    if any(interior < 0 for _, _, interior in padding_config):
+        raise ValueError(f"pad: interior padding must not be negative, got padding_config {padding_config}")
+    shape = tuple(_padded(n, *p) for n, p in zip(x.shape, padding_config, strict=True))
+    if any(n < 0 for n in shape):
+        raise ValueError(
+            f"pad: negative padding leaves a negative size, got padding_config {padding_config} for an operand of shape {x.shape}: {shape}"
+        )
+    return ShapedArray(shape, x.dtype, all_weak(x, value))
+
+
+def _pad_oracle(x: np.ndarray, value: np.ndarray, *, padding_config: tuple[tuple[int, int, int], ...]) -> np.ndarray:
+    shape = [_padded(n, *p) for n, p in zip(x.shape, padding_config, strict=True)]
+    out = np.full(shape, value, x.dtype)
+    source, target = [], []
+    for n, size, (low, _, interior) in zip(x.shape, shape, padding_config, strict=True):
+        step = interior + 1
+        first = max(-(low // step), 0)  # the first element at a position >= 0
+        last = min(n, -(-(size - low) // step))  # beyond the last one below `size`
+        last = max(last, first)
+        source.append(slice(first, last))
+        target.append(slice(low + first * step, low + last * step, step) if last > first else slice(0, 0))
+    out[tuple(target)] = x[tuple(source)]
+    return out
+
+
+def _pad_lower(
+    avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedArray], *, padding_config: tuple[tuple[int, int, int], ...]
+) -> Map:
+    shape = avals_in[0].shape
+
+    def body(b: Builder, indices: Sequence[Index], reads: Sequence[Read]) -> Scalar:
+        at: list[Index] = []
+        inside: Expr | None = None
+        for i, n, (low, _, interior) in zip(indices, shape, padding_config, strict=True):
+            position, step = i - low, interior + 1
+            if n == 0 or position.hi < 0 or position.lo > (n - 1) * step:
+                return reads[1](())
+            conditions = []
+            if position.lo < 0:
+                conditions.append(b.ge(b.index(position), 0))
+            if position.hi > (n - 1) * step:
+                conditions.append(b.le(b.index(position), (n - 1) * step))
+            if step > 1:
+                conditions.append(b.eq(b.index(position % step), 0))
+            for c in conditions:
+                inside = c if inside is None else b.and_(inside, c)
+            at.append(position // step)
+        if inside is None:
+            return reads[0](at)
+        return b.select(inside, reads[0](at, inside), reads[1](()))
+
+    return Map(body)
+
+
+def _pad_samples() -> Iterable[Any]:
+    for d in sample_dtypes():
+        yield (filled((2, 3), d), filled((), d, seed=1)), dict(padding_config=((1, 2, 0), (0, -1, 1)))
+    for shape, config in [
+        ((5,), ((-2, -2, 0),)), ((5,), ((-1, 3, 2),)), ((5,), ((-3, -1, 1),)), ((0,), ((1, 2, 3),)), ((), ()), ((3, 2), ((0, 0, 0), (0, 0, 0))),
+        ((1,), ((2, 0, 4),)), ((2,), ((5, -6, 0),)), ((3, 4), ((-1, 0, 0), (2, 2, 1))), ((3,), ((-5, 3, 0),)),
+    ]:  # fmt: skip
+        yield (filled(shape, "float32"), filled((), "float32", seed=1)), dict(padding_config=config)
+
+
+pad = Op("pad", typ=_pad_typ, oracle=_pad_oracle, lower=_pad_lower, samples=_pad_samples)
+
+
+# rev
+
+
+def _rev_typ(x: ShapedArray, *, dimensions: Shape) -> ShapedArray:
+    if len(set(dimensions)) != len(dimensions):
+        raise TypeError(f"rev: dimensions must be distinct, got {dimensions}")
+    if any(not 0 <= d < x.ndim for d in dimensions):
+        raise TypeError(f"rev: dimensions must lie in [0, {x.ndim}), got {dimensions} for an operand of shape {x.shape}")
+    return x
+
+
+def _rev_lower(avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedArray], *, dimensions: Shape) -> Map:
+    shape = avals_in[0].shape
+    return Map(
+        lambda b, indices, reads: reads[0](
+            [-i + (n - 1) if d in dimensions else i for d, (i, n) in enumerate(zip(indices, shape, strict=True))]
+        ),
+        view=True,
+    )
+
+
+def _rev_samples() -> Iterable[Any]:
+    for d in sample_dtypes():
+        yield (filled((2, 3), d),), dict(dimensions=(1,))
+    for shape, dims in [((4,), (0,)), ((2, 3, 4), (0, 2)), ((3,), ()), ((0, 2), (0, 1)), ((1,), (0,)), ((), ())]:
+        yield (filled(shape, "float32"),), dict(dimensions=dims)
+
+
+rev = Op("rev", typ=_rev_typ, oracle=lambda x, *, dimensions: np.flip(x, dimensions), lower=_rev_lower, samples=_rev_samples)
+
+
+# slice
+
+
+def _slice_typ(x: ShapedArray, *, start_indices: Shape, limit_indices: Shape, strides: Shape | None) -> ShapedArray:
+    steps = (1,) * x.ndim if strides is None else strides
+    for what, given in [("start_indices", start_indices), ("limit_indices", limit_indices), ("strides", steps)]:
+        if len(given) != x.ndim:
+            raise TypeError(f"slice: {what} must have one entry for each axis, got {given} for an operand of shape {x.shape}")
+    if any(not 0 <= s <= e <= n for s, e, n in zip(start_indices, limit_indices, x.shape, strict=True)):
+        raise TypeError(
+            f"slice: expected 0 <= start <= limit <= size for each axis, got start_indices {start_indices}, limit_indices {limit_indices} "
+            f"for an operand of shape {x.shape}"
+        )
+    if any(s <= 0 for s in steps):
+        raise TypeError(f"slice: strides must be positive, got {steps}")
+    return x.update(shape=tuple(-(-(e - s) // k) for s, e, k in zip(start_indices, limit_indices, steps, strict=True)))
+
+
+def _slice_oracle(x: np.ndarray, *, start_indices: Shape, limit_indices: Shape, strides: Shape | None) -> np.ndarray:
+    return x[tuple(slice(s, e, k) for s, e, k in zip(start_indices, limit_indices, strides or (1,) * x.ndim, strict=True))]
+
+
+def _slice_lower(
+    avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedArray], *, start_indices: Shape, limit_indices: Shape, strides: Shape | None
+) -> Map:
+    steps = strides or (1,) * len(start_indices)
+    return Map(lambda b, indices, reads: reads[0]([i * k + s for i, k, s in zip(indices, steps, start_indices, strict=True)]), view=True)
+
+
+def _slice_samples() -> Iterable[Any]:
+    for d in sample_dtypes():
+        yield (filled((3, 4), d),), dict(start_indices=(1, 0), limit_indices=(3, 3), strides=None)
+    for shape, s, e, k in [
+        ((7,), (1,), (6,), (2,)),
+        ((7,), (7,), (7,), None),
+        ((0,), (0,), (0,), (3,)),
+        ((), (), (), None),
+        ((4, 5), (0, 1), (4, 5), (3, 2)),
+        ((1,), (0,), (1,), (5,)),
+    ]:
+        yield (filled(shape, "float32"),), dict(start_indices=s, limit_indices=e, strides=k)
+
+
+slice_ = Op("slice", typ=_slice_typ, oracle=_slice_oracle, lower=_slice_lower, samples=_slice_samples)
+
+
+# iota
+
+
+def _iota_typ(*, dtype: Any, shape: Shape, dimension: int, sharding: Any) -> ShapedArray:
+    if not dtypes.is_valid(dtype) or dtypes.kind(dtype) not in "iufc":
+        raise TypeError(f"iota: expected an integer, floating or complex dtype, got {dtype}")
+    natural_shape("iota", "shape", shape)
+    if not 0 <= dimension < len(shape):
+        raise ValueError(f"iota: dimension must lie in [0, {len(shape)}), got {dimension} for shape {shape}")
+    return ShapedArray(tuple(shape), dtype)
+
+
+def _iota_oracle(*, dtype: Any, shape: Shape, dimension: int, sharding: Any) -> np.ndarray:
+    ramp = np.arange(shape[dimension]).astype(dtype)
+    return np.broadcast_to(ramp.reshape([-1 if d == dimension else 1 for d in range(len(shape))]), shape)
+
+
+def _iota_lower(avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedArray], *, dtype: Any, dimension: int, **_: Any) -> Map:
+    return Map(lambda b, indices, reads: b.convert(b.index(indices[dimension]), dtype))
+
+
+def _iota_samples() -> Iterable[Any]:
+    for d in sample_dtypes(kinds="iufc"):
+        yield (), dict(dtype=np.dtype(d), shape=(5,), dimension=0, sharding=None)
+    for d in ("int8", "uint8", "bfloat16"):
+        yield (), dict(dtype=np.dtype(d), shape=(300,), dimension=0, sharding=None)
+    for shape, dim in [((2, 3), 0), ((2, 3), 1), ((0,), 0), ((1, 4, 1), 1)]:
+        yield (), dict(dtype=np.dtype("int32"), shape=shape, dimension=dim, sharding=None)
+
+
+iota = Op("iota", typ=_iota_typ, oracle=_iota_oracle, lower=_iota_lower, samples=_iota_samples)
+
+
+# tile
+
+
+def _tile_typ(x: ShapedArray, *, reps: Shape) -> ShapedArray:
+    if len(reps) != x.ndim:
+        raise TypeError(f"tile: reps must have one entry for each axis, got {reps} for an operand of shape {x.shape}")
+    natural_shape("tile", "reps", reps)
+    return x.update(shape=tuple(n * r for n, r in zip(x.shape, reps, strict=True)))
+
+
+def _tile_lower(avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedArray], *, reps: Shape) -> Map:
+    shape = avals_in[0].shape
+    return Map(lambda b, indices, reads: reads[0]([i % n if n else ZERO for i, n in zip(indices, shape, strict=True)]), view=True)
+
+
+def _tile_samples() -> Iterable[Any]:
+    for d in sample_dtypes():
+        yield (filled((2, 3), d),), dict(reps=(2, 1))
+    for shape, reps in [((3,), (4,)), ((3,), (0,)), ((0, 2), (2, 3)), ((), ()), ((1, 2), (3, 2))]:
+        yield (filled(shape, "float32"),), dict(reps=reps)
+
+
+tile = Op("tile", typ=_tile_typ, oracle=lambda x, *, reps: np.tile(x, reps), lower=_tile_lower, samples=_tile_samples)
