@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from steno._native import ArrayImpl
 from steno.core import dtypes
 from steno.core.aval import ShapedArray
+from steno.core.interpret import to_ndarray
 from steno.core.op import Op
 from steno.ir.expr import Builder, Expr, storage
 from steno.ir.index import Index, LoopVar, linear, var
@@ -19,7 +21,9 @@ from steno.ir.loops import Buffer
 
 
 def logical(x: Any) -> ShapedArray:
-    """The aval of an ndarray, of its very dtype (64-bit ones too)."""
+    """The aval of an ndarray, of its very dtype (64-bit ones too), or of an array of keys."""
+    if isinstance(x, ArrayImpl):
+        return x.aval
     x = np.asarray(x)
     return ShapedArray(x.shape, x.dtype)
 
@@ -85,10 +89,15 @@ class _Lanes:
         self.count = int(chosen.sum()) if chosen.dtype == bool else len(chosen)
 
 
-def run_lowered(op: Op, args: Sequence[np.ndarray], params: dict[str, Any], avals: Sequence[ShapedArray] | None = None) -> list[np.ndarray]:
+def values(args: Sequence[Any]) -> list[np.ndarray]:
+    """Samples as oracles take them."""
+    return [to_ndarray(x) if isinstance(x, ArrayImpl) else np.asarray(x) for x in args]
+
+
+def run_lowered(op: Op, args: Sequence[Any], params: dict[str, Any]) -> list[np.ndarray]:
     """The results of the op's lowered code (Map, Update) as ndarrays."""
-    args = [np.asarray(x) for x in args]
-    avals = [logical(x) for x in args] if avals is None else list(avals)
+    avals = [logical(x) for x in args]
+    args = values(args)
     out = op.typ(*avals, **params)
     avals_out = list(out) if op.multiple_results else [out]
     assert op.lower is not None, f"{op.name} has no lower"

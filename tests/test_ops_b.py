@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import lowering
@@ -10,13 +9,11 @@ import numpy as np
 import pytest
 
 from steno.core import dtypes
-from steno.core.aval import ShapedArray
+from steno.core.config import threefry_partitionable
 from steno.core.op import OPS, Op
-from steno.ir.index import LoopVar, var
-from steno.ir.kinds import Contract, Map
-from steno.ops import dot, gather, index, scatter, shape, structural
+from steno.ops import dot, gather, index, random, scatter, shape, structural
 
-MODULES = (dot, gather, index, scatter, shape, structural)
+MODULES = (dot, gather, index, random, scatter, shape, structural)
 RECORDS = [o for m in MODULES for o in vars(m).values() if isinstance(o, Op) and OPS[o.name] is o]
 SAMPLED = [o for o in RECORDS if o.samples is not None]
 
@@ -32,19 +29,24 @@ def test_every_record_has_samples() -> None:
 @pytest.mark.parametrize("op", SAMPLED, ids=lambda o: o.name)
 def test_oracle_has_the_type(op: Op) -> None:
     for args, params in op.samples():
-        args = [np.asarray(x) for x in args]
         types = results(op, op.typ(*map(lowering.logical, args), **params))
         with np.errstate(all="ignore"):
-            out = results(op, op.oracle(*args, **params))
-        assert [(y.shape, y.dtype) for y in map(np.asarray, out)] == [(t.shape, t.dtype) for t in types], (params, [a.shape for a in args])
+            out = results(op, op.oracle(*lowering.values(args), **params))
+        wanted = [(t.shape, np.uint64 if isinstance(t.dtype, dtypes.KeyDType) else t.dtype) for t in types]
+        assert [(y.shape, y.dtype) for y in map(np.asarray, out)] == wanted, (params, [a.shape for a in args])
 
 
 @pytest.mark.parametrize("op", [o for o in SAMPLED if o.lower is not None and o is not dot.dot_general], ids=lambda o: o.name)
 def test_lowered_code_equals_oracle(op: Op) -> None:
     for args, params in op.samples():
-        args = [np.asarray(x) for x in args]
         with np.errstate(all="ignore"):
-            want = results(op, op.oracle(*args, **params))
+            want = results(op, op.oracle(*lowering.values(args), **params))
         got = lowering.run_lowered(op, args, params)
         for g, w in zip(got, want, strict=True):
             lowering.assert_same_bits(g, w, f"{op.name}{params} of {[(a.shape, a.dtype) for a in args]}")
+
+
+@pytest.mark.parametrize("op", [random.random_bits, random.random_split], ids=lambda o: o.name)
+def test_original_threefry_layout(op: Op) -> None:
+    with threefry_partitionable(False):
+        test_lowered_code_equals_oracle(op)

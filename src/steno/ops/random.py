@@ -1,0 +1,457 @@
+"""Counter-based random bits: the threefry2x32 block function and the ops on PRNG keys that rest on it.
+
+Threefry-2x32 with 20 rounds: J. Salmon, M. Moraes, R. Dror, D. Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011. A key is two
+uint32 words. Which block an element takes depends on `threefry_partitionable` (a configuration knob, part of every cache key):
+
+partitionable   element number n takes the block of counter (n >> 32, n mod 2**32): both words of it (64 bits, keys), or their exclusive or
+otherwise       all words wanted are numbered; with h half their number (rounded up), word j is the first word of block (j, j + h) for j < h,
+                else the second word of block (j - h, j); a counter beyond the last word is 0. Elements of 8 and 16 bits are parts of words,
+                the lowest first; those of 64 bits take word n (high) and word n + count (low)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from steno.core import dtypes
+from steno.core.aval import ShapedArray
+from steno.core.config import config
+from steno.core.interpret import to_array
+from steno.core.op import Op
+from steno.ir.expr import Builder, Expr, Pair
+from steno.ir.index import Index, linear
+from steno.ir.kinds import Map, Read
+
+U32, U64 = np.dtype("uint32"), np.dtype("uint64")
+ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
+PARITY = 0x1BD11BDA
+NS_PER_BLOCK = 2.0
+
+Shape = tuple[int, ...]
+
+
+def key_aval(shape: Shape) -> ShapedArray:
+    return ShapedArray(shape, dtypes.key_fry)
+
+
+def check_keys(op: str, keys: ShapedArray) -> None:
+    """TypeError unless the operand holds typed keys."""
+    if not isinstance(keys.dtype, dtypes.KeyDType):
+        raise TypeError(f"{op}: expected an array of PRNG keys, got {keys.str_short()}")
+
+
+# The block function, on NumPy arrays and as scalar code
+
+
+def threefry_arrays(k0: Any, k1: Any, x0: Any, x1: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The block of counter (x0, x1) under key (k0, k1); uint32 arrays that broadcast."""
+    k0, k1, x0, x1 = (np.asarray(v, U32) for v in (k0, k1, x0, x1))
+    schedule = (k0, k1, k0 ^ k1 ^ np.uint32(PARITY))
+    with np.errstate(over="ignore"):
+        x0, x1 = x0 + k0, x1 + k1
+        for r in range(5):
+            for d in ROTATIONS[r % 2]:
+                x0 = x0 + x1
+                x1 = (x1 << np.uint32(d) | x1 >> np.uint32(32 - d)) ^ x0
+            x0 = x0 + schedule[(r + 1) % 3]
+            x1 = x1 + schedule[(r + 2) % 3] + np.uint32(r + 1)
+    return x0, x1
+
+
+def threefry_code(b: Builder, k0: Expr, k1: Expr, x0: Expr, x1: Expr) -> tuple[Expr, Expr]:
+    """The same on uint32 expressions."""
+    schedule = (k0, k1, b.xor(b.xor(k0, k1), PARITY))
+    x0, x1 = b.add(x0, k0), b.add(x1, k1)
+    for r in range(5):
+        for d in ROTATIONS[r % 2]:
+            x0 = b.add(x0, x1)
+            x1 = b.xor(b.or_(b.shl(x1, d), b.lshr(x1, 32 - d)), x0)
+        x0 = b.add(x0, schedule[(r + 1) % 3])
+        x1 = b.add(x1, b.add(schedule[(r + 2) % 3], r + 1))
+    return x0, x1
+
+
+def key_words(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Keys as oracles see them (uint64) --> their two words."""
+    return (keys & np.uint64(0xFFFFFFFF)).astype(U32), (keys >> np.uint64(32)).astype(U32)
+
+
+def join_words(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    return first.astype(U64) | second.astype(U64) << np.uint64(32)
+
+
+def _counters(count: int) -> tuple[np.ndarray, np.ndarray]:
+    """(high, low) words of 0, 1, ..., count - 1."""
+    n = np.arange(count, dtype=U64)
+    return (n >> np.uint64(32)).astype(U32), n.astype(U32)
+
+
+def _words(keys: np.ndarray, total: int) -> np.ndarray:
+    """The first `total` words of each key's stream (not partitionable), as keys.shape + (total,)."""
+    half = (total + 1) // 2
+    first = np.arange(half, dtype=U32)
+    second = first + np.uint32(half)
+    second[second >= total] = 0
+    k0, k1 = key_words(keys[..., None])
+    return np.concatenate(threefry_arrays(k0, k1, first, second), axis=-1)[..., :total]
+
+
+def _counter_code(b: Builder, indices: Sequence[Index], shape: Shape) -> tuple[Expr, Expr]:
+    """(high, low) words of an element's row-major number."""
+    number = linear(list(indices), shape)
+    if number.hi < 1 << 32:
+        return b.constant(0, U32), b.convert(b.index(number), U32)
+    n = b.index(number)
+    return b.convert(b.lshr(n, 32), U32), b.convert(n, U32)
+
+
+def _block_code(b: Builder, key: Pair, p: Expr, total: int) -> tuple[Expr, Expr]:
+    """Block number p of a stream of `total` words: words p and p + half."""
+    half = (total + 1) // 2
+    second = b.add(p, half)
+    if total % 2:
+        second = b.select(b.eq(p, half - 1), 0, second)
+    return threefry_code(b, key.first, key.second, p, second)
+
+
+def _word_code(b: Builder, key: Pair, j: Expr, total: int) -> Expr:
+    """Word number j of a stream of `total` words."""
+    half = (total + 1) // 2
+    late = b.ge(j, half)
+    first, second = _block_code(b, key, b.select(late, b.sub(j, half), j), total)
+    return b.select(late, second, first)
+
+
+def _check_stream(op: str, total: int) -> None:
+    if total >= 1 << 32:
+        raise NotImplementedError(
+            f"{op}: {total} words from one key with jax_threefry_partitionable=False; there are less than 2**32. Set it to True, or split the key"
+        )
+
+
+# threefry2x32
+
+
+def _threefry_typ(*avals: ShapedArray) -> list[ShapedArray]:
+    if len(avals) != 4:
+        raise TypeError(f"threefry2x32: expected four operands (two words of key, two of counter), got {len(avals)}")
+    if any(a.dtype != U32 for a in avals):
+        raise TypeError(f"threefry2x32: expected uint32 operands, got {', '.join(a.str_short() for a in avals)}")
+    shapes = {a.shape for a in avals if a.shape}
+    if len(shapes) > 1:
+        raise TypeError(f"threefry2x32: operands must have one shape or be scalars, got {', '.join(str(a.shape) for a in avals)}")
+    out = ShapedArray(shapes.pop() if shapes else (), U32)
+    return [out, out]
+
+
+def _threefry_lower(avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedArray]) -> Map:
+    ranks = [a.ndim for a in avals_in]
+
+    def body(b: Builder, indices: Sequence[Index], reads: Sequence[Read]) -> tuple[Expr, Expr]:
+        return threefry_code(b, *(r(indices if n else ()) for r, n in zip(reads, ranks, strict=True)))
+
+    return Map(body, flat=True)
+
+
+def _uints(shape: Shape, seed: int, dtype: Any = U32) -> np.ndarray:
+    return np.random.default_rng([seed, *shape]).integers(0, np.iinfo(dtype).max, shape, dtype, endpoint=True)
+
+
+def _threefry_samples() -> Iterable[Any]:
+    for shapes in [((), (), (5,), (5,)), ((2, 3),) * 4, ((), (), (), ()), ((), (4,), (), (4,)), ((0,), (), (0,), (0,))]:
+        yield tuple(_uints(s, k) for k, s in enumerate(shapes)), {}
+
+
+threefry2x32 = Op(
+    "threefry2x32",
+    typ=_threefry_typ,
+    oracle=lambda *xs: list(np.broadcast_arrays(*threefry_arrays(*xs))),
+    lower=_threefry_lower,
+    multiple_results=True,
+    cost=lambda avals_in, avals_out: NS_PER_BLOCK * avals_out[0].size,
+    samples=_threefry_samples,
+)
+
+
+# random_seed, random_wrap, random_unwrap, random_clone
+
+
+def _seed_typ(seeds: ShapedArray, *, impl: dtypes.KeyDType) -> ShapedArray:
+    if dtypes.kind(seeds.dtype) not in "biu":
+        raise TypeError(f"PRNG key seed must be an integer; got {seeds.str_short()}")
+    return key_aval(seeds.shape)
+
+
+def _seed_oracle(seeds: np.ndarray, *, impl: dtypes.KeyDType) -> np.ndarray:
+    wide = seeds.astype(np.int64 if seeds.dtype.kind != "u" else U64).view(U64)
+    high = wide >> np.uint64(32) if seeds.dtype.itemsize == 8 else np.zeros_like(wide)
+    return join_words(high.astype(U32), wide.astype(U32))
+
+
+def _seed_lower(avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedArray], *, impl: dtypes.KeyDType) -> Map:
+    wide = avals_in[0].itemsize == 8
+
+    def body(b: Builder, indices: Sequence[Index], reads: Sequence[Read]) -> Pair:
+        seed = reads[0](indices)
+        high = b.convert(b.lshr(b.convert(seed, U64), 32), U32) if wide else b.constant(0, U32)
+        return b.pair(dtypes.key_fry, high, b.convert(seed, U32))
+
+    return Map(body, flat=True)
+
+
+def _seed_samples() -> Iterable[Any]:
+    for d, seeds in [
+        ("int32", [0, 1, -1, 2**31 - 1, -(2**31)]), ("uint32", [0, 2**32 - 1]), ("int8", [-1, 5]), ("bool", [False, True]), ("uint8", [255]),
+        ("int64", [-1, 2**40 + 5, -(2**63)]), ("uint64", [2**64 - 1, 7]),
+    ]:  # fmt: skip
+        yield (np.array(seeds, d),), dict(impl=dtypes.key_fry)
+    yield (np.int32(42),), dict(impl=dtypes.key_fry)
+    yield (np.zeros((0, 2), np.int32),), dict(impl=dtypes.key_fry)
+
+
+def _show_impl(params: dict[str, Any]) -> dict[str, Any]:
+    return {"impl": params["impl"].tag}
+
+
+random_seed = Op("random_seed", typ=_seed_typ, oracle=_seed_oracle, lower=_seed_lower, samples=_seed_samples, show=_show_impl)
+"""Integers --> keys (their high and low words)."""
+
+
+def _wrap_typ(words: ShapedArray, *, impl: dtypes.KeyDType) -> ShapedArray:
+    if words.dtype != U32 or words.ndim < 1 or words.shape[-1] != impl.words:
+        raise TypeError(f"random_wrap: key data must be a uint32 array whose last axis has size {impl.words}, got {words.str_short()}")
+    return key_aval(words.shape[:-1])
+
+
+def _wrap_lower(avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedArray], *, impl: dtypes.KeyDType) -> Map:
+    def body(b: Builder, indices: Sequence[Index], reads: Sequence[Read]) -> Pair:
+        return b.pair(dtypes.key_fry, *(reads[0]([*indices, Index(k)]) for k in range(2)))
+
+    return Map(body)
+
+
+random_wrap = Op(
+    "random_wrap",
+    typ=_wrap_typ,
+    oracle=lambda words, *, impl: join_words(words[..., 0], words[..., 1]),
+    lower=_wrap_lower,
+    samples=lambda: (((_uints(s, 1),), dict(impl=dtypes.key_fry)) for s in [(2,), (3, 2), (0, 2), (2, 1, 2)]),
+    show=_show_impl,
+)
+"""uint32 words --> keys."""
+
+
+def _unwrap_typ(keys: ShapedArray) -> ShapedArray:
+    check_keys("random_unwrap", keys)
+    return ShapedArray((*keys.shape, 2), U32)
+
+
+def _unwrap_lower(avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedArray]) -> Map:
+    def body(b: Builder, indices: Sequence[Index], reads: Sequence[Read]) -> Expr:
+        key = reads[0](indices[:-1])
+        return b.select(b.eq(b.index(indices[-1]), 0), key.first, key.second)
+
+    return Map(body)
+
+
+def _sample_keys(shape: Shape) -> Any:
+    return to_array(_uints(shape, 3, U64), key_aval(shape))
+
+
+def _key_samples(*shapes: Shape, **params: Any) -> list[Any]:
+    """Samples of ops on one array of keys."""
+    return [((_sample_keys(s),), dict(params)) for s in shapes]
+
+
+random_unwrap = Op(
+    "random_unwrap",
+    typ=_unwrap_typ,
+    oracle=lambda keys: np.stack(key_words(keys), axis=-1),
+    lower=_unwrap_lower,
+    samples=lambda: _key_samples((), (3,), (0,), (2, 1)),
+)
+"""Keys --> their words."""
+
+
+def _clone_typ(keys: ShapedArray) -> ShapedArray:
+    check_keys("random_clone", keys)
+    return keys
+
+
+random_clone = Op(
+    "random_clone",
+    typ=_clone_typ,
+    oracle=lambda keys: keys.copy(),
+    lower=lambda avals_in, avals_out: Map(lambda b, indices, reads: reads[0](indices), view=True, flat=True),
+    samples=lambda: _key_samples((), (2, 3)),
+)
+"""The same keys, to be used again on purpose."""
+
+
+# random_fold_in
+
+
+def _fold_in_typ(keys: ShapedArray, data: ShapedArray) -> ShapedArray:
+    check_keys("random_fold_in", keys)
+    if data.dtype != U32:
+        raise TypeError(f"random_fold_in: data must be uint32, got {data.str_short()}")
+    if keys.shape != data.shape and keys.shape and data.shape:
+        raise TypeError(f"random_fold_in: keys and data must have one shape or be scalars, got {keys.shape} and {data.shape}")
+    return key_aval(keys.shape or data.shape)
+
+
+def _fold_in_oracle(keys: np.ndarray, data: np.ndarray) -> np.ndarray:
+    return join_words(*threefry_arrays(*key_words(keys), 0, data))
+
+
+def _fold_in_lower(avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedArray]) -> Map:
+    keys, data = avals_in
+
+    def body(b: Builder, indices: Sequence[Index], reads: Sequence[Read]) -> Pair:
+        key, word = reads[0](indices if keys.ndim else ()), reads[1](indices if data.ndim else ())
+        return b.pair(dtypes.key_fry, *threefry_code(b, key.first, key.second, b.constant(0, U32), word))
+
+    return Map(body, flat=True)
+
+
+random_fold_in = Op(
+    "random_fold_in",
+    typ=_fold_in_typ,
+    oracle=_fold_in_oracle,
+    lower=_fold_in_lower,
+    cost=lambda avals_in, avals_out: NS_PER_BLOCK * avals_out[0].size,
+    samples=lambda: [((_sample_keys(k), _uints(d, 4)), {}) for k, d in [((), ()), ((3,), (3,)), ((), (4,)), ((2, 2), ()), ((0,), (0,))]],
+)
+"""The keys' blocks of counter (0, data), as keys."""
+
+
+# random_split
+
+
+def _split_typ(keys: ShapedArray, *, shape: Shape) -> ShapedArray:
+    check_keys("random_split", keys)
+    _check_shape("random_split", shape)
+    return key_aval((*keys.shape, *shape))
+
+
+def _check_shape(op: str, shape: Shape) -> None:
+    if any(n < 0 for n in shape):
+        raise ValueError(f"{op}: shape must not hold negative sizes, got {tuple(shape)}")
+
+
+def _split_oracle(keys: np.ndarray, *, shape: Shape) -> np.ndarray:
+    count = math.prod(shape)
+    if config._state.threefry_partitionable:
+        k0, k1 = key_words(keys[..., None])
+        out = join_words(*threefry_arrays(k0, k1, *_counters(count)))
+    else:
+        _check_stream("random_split", 2 * count)
+        words = _words(keys, 2 * count)
+        out = join_words(words[..., 0::2], words[..., 1::2])
+    return out.reshape((*keys.shape, *shape))
+
+
+def _split_lower(avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedArray], *, shape: Shape) -> Map:
+    rank, partitionable, total = avals_in[0].ndim, config._state.threefry_partitionable, 2 * math.prod(shape)
+    if not partitionable:
+        _check_stream("random_split", total)
+
+    def body(b: Builder, indices: Sequence[Index], reads: Sequence[Read]) -> Pair:
+        key = reads[0](indices[:rank])
+        high, low = _counter_code(b, indices[rank:], shape)
+        if partitionable:
+            words = threefry_code(b, key.first, key.second, high, low)
+        else:
+            j = b.shl(low, 1)
+            words = _word_code(b, key, j, total), _word_code(b, key, b.add(j, 1), total)
+        return b.pair(dtypes.key_fry, *words)
+
+    return Map(body)
+
+
+random_split = Op(
+    "random_split",
+    typ=_split_typ,
+    oracle=_split_oracle,
+    lower=_split_lower,
+    cost=lambda avals_in, avals_out, *, shape: NS_PER_BLOCK * avals_out[0].size,
+    samples=lambda: [
+        *_key_samples((), (3,), shape=(2,)), *_key_samples((), shape=()), *_key_samples((), shape=(2, 3)), *_key_samples((2,), (0,), shape=(0, 2)),
+        *_key_samples((2, 1), shape=(5,)),
+    ],
+)  # fmt: skip
+
+
+# random_bits
+
+
+def _bits_typ(keys: ShapedArray, *, bit_width: int, shape: Shape) -> ShapedArray:
+    check_keys("random_bits", keys)
+    if bit_width not in (8, 16, 32, 64):
+        raise TypeError(f"random_bits: bit_width must be 8, 16, 32 or 64, got {bit_width}")
+    _check_shape("random_bits", shape)
+    return ShapedArray((*keys.shape, *shape), np.dtype(f"uint{bit_width}"))
+
+
+def _bits_oracle(keys: np.ndarray, *, bit_width: int, shape: Shape) -> np.ndarray:
+    count, dtype = math.prod(shape), np.dtype(f"uint{bit_width}")
+    if config._state.threefry_partitionable:
+        k0, k1 = key_words(keys[..., None])
+        first, second = threefry_arrays(k0, k1, *_counters(count))
+        out = join_words(second, first) if bit_width == 64 else (first ^ second).astype(dtype)
+    elif bit_width == 64:
+        _check_stream("random_bits", 2 * count)
+        words = _words(keys, 2 * count)
+        out = join_words(words[..., count:], words[..., :count])
+    else:
+        total = -(-bit_width * count // 32)
+        _check_stream("random_bits", total)
+        parts = 32 // bit_width
+        shifts = (np.arange(parts) * bit_width).astype(U32)
+        split = _words(keys, total)[..., None] >> shifts
+        out = split.reshape((*keys.shape, total * parts))[..., :count].astype(dtype)
+    return out.reshape((*keys.shape, *shape))
+
+
+def _bits_lower(avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedArray], *, bit_width: int, shape: Shape) -> Map:
+    rank, partitionable, dtype = avals_in[0].ndim, config._state.threefry_partitionable, avals_out[0].dtype
+    total = -(-bit_width * math.prod(shape) // 32)
+    if not partitionable:
+        _check_stream("random_bits", total)
+
+    def body(b: Builder, indices: Sequence[Index], reads: Sequence[Read]) -> Expr:
+        key = reads[0](indices[:rank])
+        high, low = _counter_code(b, indices[rank:], shape)
+        if partitionable or bit_width == 64:
+            first, second = threefry_code(b, key.first, key.second, high, low) if partitionable else _block_code(b, key, low, total)
+            if bit_width == 64:
+                return b.or_(b.shl(b.convert(first, U64), 32), b.convert(second, U64))
+            return b.convert(b.xor(first, second), dtype)
+        if bit_width == 32:
+            return _word_code(b, key, low, total)
+        per_word = (32 // bit_width).bit_length() - 1
+        word = _word_code(b, key, b.lshr(low, per_word), total)
+        shift = b.mul(b.and_(low, (1 << per_word) - 1), bit_width)
+        return b.convert(b.lshr(word, shift), dtype)
+
+    return Map(body)
+
+
+random_bits = Op(
+    "random_bits",
+    typ=_bits_typ,
+    oracle=_bits_oracle,
+    lower=_bits_lower,
+    cost=lambda avals_in, avals_out, *, bit_width, shape: NS_PER_BLOCK * avals_out[0].size,
+    samples=lambda: [
+        s
+        for width in (8, 16, 32, 64)
+        for shape in [(), (1,), (5,), (2, 3), (0,), (7, 3)]
+        for s in _key_samples((), (2,), bit_width=width, shape=shape)
+    ],
+)
+"""Uniform unsigned integers of `bit_width` bits, `shape` of them for each key."""
