@@ -427,28 +427,31 @@ class _Context:
 
     def __init__(self) -> None:
         self._names: dict[Var, str] = {}
-        self._fresh = (_letters(k) for k in itertools.count())
+        self._letters = (_letters(k) for k in itertools.count())
         self.shared: dict[Jaxpr, str] = {}
-        self._taken: Counter[str] = Counter()
+        self._taken: set[str] = set()
 
     def name(self, v: Var) -> str:
         if type(v) is DropVar:
             return "_"
         found = self._names.get(v)
         if found is None:
-            found = self._names[v] = next(self._fresh)
+            found = self._names[v] = next(n for n in self._letters if n not in self._taken)
         return found
 
-    def suggest(self, variables: Sequence[Any], like: Sequence[Any]) -> None:
-        """Gives variables without a name the names of those they stand for."""
-        for v, other in zip(variables, like, strict=False):
-            if type(v) is not Literal and type(v) is not DropVar and isinstance(other, Var) and type(other) is not DropVar and v not in self._names:
-                self._names[v] = self.name(other)
+    def drop(self, variables: Iterable[Var]) -> None:
+        self._names.update(dict.fromkeys(variables, "_"))
+
+    def suggest(self, inner: Sequence[Any], outer: Sequence[Any]) -> None:
+        """Names the variables of a nested program like those of the equation they stand for, unless they have names."""
+        for v, like in zip(inner, outer, strict=False):
+            if type(v) is not Literal and type(like) is not Literal and v not in self._names:
+                self._names[v] = self.name(like)
 
     def share(self, jaxpr: Jaxpr, name: str) -> None:
-        n = self._taken[name]
-        self._taken[name] += 1
-        self.shared[jaxpr] = name if n == 0 else f"{name}{n}"
+        unique = next(n for k in itertools.count() if (n := f"{name}{k or ''}") not in self._taken)
+        self._taken.add(unique)
+        self.shared[jaxpr] = unique
 
 
 def _letters(k: int) -> str:
@@ -476,8 +479,12 @@ def _atom(a: Atom, context: _Context) -> str:
     return repr(a) if type(a) is Literal else context.name(a)
 
 
+_GAP: Final = pretty.Group(pretty.SPACE)  # each gap of a list breaks by itself
+_NEWLINE: Final = pretty.Break("; ")
+
+
 def _binders(variables: Sequence[Var], context: _Context) -> pretty.Doc:
-    return pretty.Nest(2, pretty.Group(pretty.join(pretty.SPACE, [_binder(v, context) for v in variables])))
+    return pretty.Nest(2, pretty.join(_GAP, [_binder(v, context) for v in variables]))
 
 
 def _value_doc(value: Any, context: _Context, settings: _Settings) -> pretty.Doc:
@@ -511,7 +518,7 @@ def _eqn_doc(e: JaxprEqn, context: _Context, settings: _Settings) -> pretty.Doc:
                 context.suggest(inner.outvars, e.outvars)
     left = _binders(e.outvars, context)
     params = _params_doc(e, context, settings)
-    operands = pretty.Nest(2, pretty.fill([_atom(a, context) for a in e.invars]))
+    operands = pretty.Nest(2, pretty.join(_GAP, [_atom(a, context) for a in e.invars]))
     right = pretty.concat(e.op.name, params, " ", operands)
     doc = pretty.concat(left, " = ", right) if e.outvars else right
     if settings.source_info or settings.name_stack:
@@ -532,45 +539,65 @@ def _jaxpr_doc(jaxpr: Jaxpr, context: _Context, settings: _Settings) -> pretty.D
     eqns = [_eqn_doc(e, context, settings) for e in jaxpr.eqns]
     body = pretty.Nest(2, pretty.concat(pretty.SPACE, pretty.join(_NEWLINE, eqns)))
     outs = [_atom(a, context) for a in jaxpr.outvars]
-    result = pretty.concat("in (", pretty.Nest(2, pretty.Group(pretty.join(pretty.concat(",", pretty.SPACE), outs))), "," if len(outs) == 1 else "", ") }")
+    result = pretty.concat("in (", pretty.Nest(2, pretty.join(pretty.concat(",", _GAP), outs)), "," if len(outs) == 1 else "", ") }")
     return pretty.Group(pretty.concat(pretty.Nest(2, pretty.concat(head, body, pretty.SPACE, result))))
 
 
-_NEWLINE: Final = pretty.Break("; ")
+_SHARE_BEYOND: Final = 10  # equations
 
 
 def _shared_programs(jaxpr: Jaxpr) -> dict[Jaxpr, str]:
-    """Nested programs that are used more than once and belong to equations with a name, innermost first."""
-    counts: Counter[Jaxpr] = Counter()
+    """Nested programs that are printed before: those met more than once, and long ones. In order of first meeting, outer ones first."""
     names: dict[Jaxpr, str] = {}
-    order: list[Jaxpr] = []
+    sites: Counter[Jaxpr] = Counter()
+    level = [jaxpr]
+    order = [jaxpr]
+    while level:
+        below = []
+        for j in level:
+            for e in j.eqns:
+                name = e.params.get("name")
+                for sub in map(open_jaxpr, subjaxprs(dict(sorted(e.params.items())))):
+                    sites[sub] += 1
+                    if isinstance(name, str):
+                        names.setdefault(sub, name.strip("<>"))
+                    if sites[sub] == 1:
+                        below.append(sub)
+                        order.append(sub)
+        level = below
+    several: set[Jaxpr] = set()
 
-    def visit(j: Jaxpr) -> None:
-        for e in j.eqns:
-            name = e.params.get("name")
-            for sub in map(open_jaxpr, subjaxprs(e.params)):
-                counts[sub] += 1
-                if isinstance(name, str):
-                    names[sub] = name.strip("<>")
-                if counts[sub] == 1:
-                    visit(sub)
-                    order.append(sub)
+    def mark(j: Jaxpr) -> None:
+        if j not in several:
+            several.add(j)
+            for e in j.eqns:
+                for sub in map(open_jaxpr, subjaxprs(e.params)):
+                    mark(sub)
 
-    visit(jaxpr)
-    return {j: names[j] for j in order if counts[j] > 1 and j in names}
+    for j in order:
+        if sites[j] > 1:
+            mark(j)
+    return {j: names.get(j, "jaxpr") for j in order[1:] if j in several or len(j.eqns) > _SHARE_BEYOND}
 
 
 def print_jaxpr(jaxpr: Jaxpr, settings: _Settings | None = None, width: int = 80) -> str:
     """The program in JAX's syntax."""
     settings = settings or _Settings()
     context = _Context()
-    definitions: list[pretty.Doc] = []
-    for sub, name in _shared_programs(jaxpr).items():
-        body = _jaxpr_doc(sub, context, settings)
+    used = {a for a in jaxpr.outvars if type(a) is not Literal}
+    for e in jaxpr.eqns:
+        used.update(a for a in e.invars if type(a) is not Literal)
+    for e in jaxpr.eqns:
+        context.drop(v for v in e.outvars if v not in used)
+    definitions = _shared_programs(jaxpr)
+    for sub, name in definitions.items():
         context.share(sub, name)
-        definitions.append(pretty.Group(pretty.concat(f"let {context.shared[sub]} = ", body, " in")))
-    main = _jaxpr_doc(jaxpr, context, settings)
-    return "\n".join(pretty.layout(d, width) for d in (*definitions, main))
+    docs = [pretty.concat(f"let {context.shared[sub]} = ", _jaxpr_doc(sub, context, settings), " in") for sub in definitions]
+    docs.append(_jaxpr_doc(jaxpr, context, settings))
+    return pretty.layout(pretty.join(_LINE, docs), width)
+
+
+_LINE: Final = pretty.SPACE  # outside of any group: always a line end
 
 
 @functools.cache

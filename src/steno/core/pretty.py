@@ -4,7 +4,7 @@
 """
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Union, final
 
@@ -61,38 +61,22 @@ def join(separator: Doc, docs: Iterable[Doc]) -> Doc:
     return Concat(tuple(out))
 
 
-def fill(docs: Sequence[Doc]) -> Doc:
-    """As many in a line as fit: each break is a group of its own, with the item after it."""
-    if not docs:
-        return ""
-    return Concat((docs[0], *(Group(Concat((SPACE, d))) for d in docs[1:])))
-
-
-def _fits(width: int, todo: list[tuple[int, bool, Doc]], rest: list[tuple[int, bool, Doc]]) -> bool:
-    """Whether what comes up to the next possible line end fits in `width` columns."""
-    k = len(rest)
-    while width >= 0:
-        if not todo:
-            if k == 0:
-                return True
-            k -= 1
-            todo.append(rest[k])
-        indent, flat, doc = todo.pop()
-        if isinstance(doc, str):
-            width -= len(doc)
-        elif isinstance(doc, Break):
-            if not flat:
-                return True
-            width -= len(doc.flat)
-        elif isinstance(doc, Concat):
-            todo += [(indent, flat, d) for d in reversed(doc.parts)]
-        elif isinstance(doc, Nest):
-            todo.append((indent + doc.indent, flat, doc.doc))
-        elif isinstance(doc, Annotated):
-            todo.append((indent, flat, doc.doc))
+def _fits(width: int, doc: Doc) -> bool:
+    """Whether a group fits in `width` columns in one line. What follows it on the line is not looked at, as in JAX's printer."""
+    todo = [doc]
+    while todo:
+        d = todo.pop()
+        if isinstance(d, str):
+            width -= len(d)
+        elif isinstance(d, Break):
+            width -= len(d.flat)
+        elif isinstance(d, Concat):
+            todo += reversed(d.parts)
         else:
-            todo.append((indent, flat, doc.doc))
-    return False
+            todo.append(d.doc)
+        if width < 0:
+            return False
+    return True
 
 
 def layout(doc: Doc, width: int = 80) -> str:
@@ -122,7 +106,7 @@ def layout(doc: Doc, width: int = 80) -> str:
             notes.append(d.note)
             stack.append((indent, flat, d.doc))
         else:
-            flat = flat or _fits(width - column, [(indent, True, d.doc)], stack)
+            flat = flat or _fits(width - column, d.doc)
             stack.append((indent, flat, d.doc))
     lines.append(("".join(line), notes))
     if not any(n for _, n in lines):

@@ -26,7 +26,7 @@ from steno.core.errors import (
     TracerIntegerConversionError,
     UnexpectedTracerError,
 )
-from steno.core.jaxpr import NO_DEBUG_INFO, NO_EFFECTS, Atom, ClosedJaxpr, DebugInfo, DropVar, Jaxpr, JaxprEqn, Literal, Var, check_jaxpr, eval_jaxpr
+from steno.core.jaxpr import NO_DEBUG_INFO, NO_EFFECTS, Atom, ClosedJaxpr, DebugInfo, Jaxpr, JaxprEqn, Literal, Var, check_jaxpr, eval_jaxpr
 from steno.core.op import Op, check_operands
 
 
@@ -340,15 +340,6 @@ class JaxprTrace(Trace):
     def finish(self, outs: Iterable[Any], debug_info: DebugInfo | None = None) -> ClosedJaxpr:
         """The recorded program with the given results."""
         outvars = [y.var if type(y) is JitTracer and y._trace is self else self.lift(y) for y in outs]
-        used: set[Any] = {a for a in outvars if type(a) is not Literal}
-        for e in self.eqns:
-            for a in e.invars:
-                if type(a) is not Literal:
-                    used.add(a)
-        for e in self.eqns:
-            for k, v in enumerate(e.outvars):
-                if v not in used:
-                    e.outvars[k] = DropVar(v.aval)
         self.over = True
         jaxpr = Jaxpr(self.constvars, self.invars, outvars, self.eqns, self.effects, debug_info or self.debug_info)
         closed = ClosedJaxpr(jaxpr, self.consts)
