@@ -11,11 +11,12 @@ import numpy as np
 
 from steno.core.aval import ShapedArray
 from steno.core.jaxpr import Jaxpr
-from steno.core.op import OPS, Op
+from steno.core.op import Op
 from steno.core.trace import trace_to_jaxpr
 from steno.ir.expr import Builder, Expr, Scalar
 from steno.ir.index import Index
 from steno.ir.kinds import Read, Update
+from steno.ops.arithmetic import add, max_, min_, mul, sub
 from steno.ops.gather import Axes, GatherScatterMode, Windows, check_axes, check_geometry
 from steno.ops.inline import lanes_function, scalar_function
 from steno.ops.samples import filled, sample_dtypes, small
@@ -34,10 +35,13 @@ class ScatterDimensionNumbers(NamedTuple):
     scatter_indices_batching_dims: Axes = ()
 
 
+_COMBINE = {"add": add, "sub": sub, "mul": mul, "min": min_, "max": max_}
+
+
 @functools.cache
 def combination(name: str, dtype: Any) -> Jaxpr:
     """The `update_jaxpr` of `scatter-<name>`: `{ lambda ; a b. let c = <name> a b in (c,) }`. One object for each name and dtype."""
-    op = OPS[name]
+    op = _COMBINE[name]
     scalar = ShapedArray((), dtype)
     return trace_to_jaxpr(lambda old, update: [op(old, update)], [scalar, scalar]).jaxpr
 
