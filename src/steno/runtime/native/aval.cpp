@@ -1,5 +1,7 @@
 #include "aval.h"
 
+#include "pytree.h"
+
 #include <cstring>
 #include <vector>
 
@@ -130,29 +132,31 @@ InternTable &table() {
     return *t;
 }
 
-// Reads a sequence of sizes (or one int) into `dims`; false with TypeError/ValueError set.
-bool parse_shape(PyObject *shape, std::vector<int64_t> &dims) {
+using Dims = SmallVector<int64_t, 16>;
+
+// Reads a sequence of sizes into `dims`; false with TypeError/ValueError set.
+bool parse_shape(PyObject *shape, Dims &dims) {
+    dims.truncate(0);
     Ref seq(PySequence_Fast(shape, ""));
     if (!seq) {
         PyErr_Format(PyExc_TypeError, "ShapedArray: shape must be a sequence of integers, got %R", shape);
         return false;
     }
-    Py_ssize_t n = PySequence_Fast_GET_SIZE(seq.get());
-    dims.resize(n);
-    for (Py_ssize_t k = 0; k < n; ++k) {
+    for (Py_ssize_t k = 0; k < PySequence_Fast_GET_SIZE(seq.get()); ++k) {
         PyObject *item = PySequence_Fast_GET_ITEM(seq.get(), k);
-        Ref index(PyNumber_Index(item));
+        Ref index(PyLong_CheckExact(item) ? Py_NewRef(item) : PyNumber_Index(item));
         if (!index) {
             if (PyErr_ExceptionMatches(PyExc_TypeError))
                 PyErr_Format(PyExc_TypeError, "Shapes must be 1D sequences of concrete values of integer type, got %R.", shape);
             return false;
         }
-        dims[k] = PyLong_AsLongLong(index.get());
-        if (dims[k] == -1 && PyErr_Occurred()) return false;
-        if (dims[k] < 0) {
+        int64_t n = PyLong_AsLongLong(index.get());
+        if (n == -1 && PyErr_Occurred()) return false;
+        if (n < 0) {
             PyErr_Format(PyExc_ValueError, "ShapedArray: sizes must not be negative, got shape %R", shape);
             return false;
         }
+        if (!dims.push(n)) return false;
     }
     return true;
 }
@@ -180,7 +184,7 @@ PyObject *aval_vectorcall(PyObject *, PyObject *const *args, size_t nargsf, PyOb
         PyErr_SetString(PyExc_TypeError, "ShapedArray() needs the arguments shape and dtype");
         return nullptr;
     }
-    std::vector<int64_t> dims;
+    Dims dims;
     if (!parse_shape(values[0], dims)) return nullptr;
     const DTypeInfo *dtype = dtype_info(values[1]);
     if (!dtype) return nullptr;
@@ -253,8 +257,9 @@ PyObject *aval_update(PyObject *self, PyObject *args, PyObject *kwargs) {
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$OOp:update", const_cast<char **>(names), &shape, &dtype, &weak)) return nullptr;
     const DTypeInfo *info = dtype ? dtype_info(dtype) : a->dtype;
     if (!info) return nullptr;
-    std::vector<int64_t> dims(a->dims, a->dims + a->ndim);
-    if (shape && !parse_shape(shape, dims)) return nullptr;
+    if (!shape) return reinterpret_cast<PyObject *>(make_aval(a->dims, a->ndim, info, weak));
+    Dims dims;
+    if (!parse_shape(shape, dims)) return nullptr;
     return reinterpret_cast<PyObject *>(make_aval(dims.data(), static_cast<int>(dims.size()), info, weak));
 }
 
@@ -308,7 +313,9 @@ PyTypeObject *add_type(PyObject *module, PyType_Spec *spec) {
     return reinterpret_cast<PyTypeObject *>(type.release());
 }
 
-const DTypeInfo *dtype_info(PyObject *dtype) {
+namespace {
+
+const DTypeInfo *look_up_dtype(PyObject *dtype) {
     PyObject *known = PyDict_GetItemWithError(dtype_records, dtype);
     if (known) return static_cast<const DTypeInfo *>(PyLong_AsVoidPtr(known));
     if (PyErr_Occurred()) return nullptr;
@@ -355,6 +362,12 @@ const DTypeInfo *dtype_info(PyObject *dtype) {
     return static_cast<const DTypeInfo *>(PyLong_AsVoidPtr(address.get()));
 }
 
+}  // namespace
+
+const DTypeInfo *dtype_info(PyObject *dtype) {
+    return PyArray_DescrCheck(dtype) ? dtype_info_of_descr(reinterpret_cast<PyArray_Descr *>(dtype)) : look_up_dtype(dtype);
+}
+
 const DTypeInfo *dtype_info_of_descr(PyArray_Descr *descr) {
     // Indexed by NumPy's type number; a descr of a number may differ in byte order or, for parametric types, in more.
     constexpr int known = 512;
@@ -362,7 +375,7 @@ const DTypeInfo *dtype_info_of_descr(PyArray_Descr *descr) {
     int num = descr->type_num;
     bool simple = PyArray_ISNBO(descr->byteorder) && num < known && (num < NPY_OBJECT || num > NPY_TIMEDELTA);
     if (STENO_LIKELY(simple && by_number[num])) return by_number[num];
-    const DTypeInfo *info = dtype_info(reinterpret_cast<PyObject *>(descr));
+    const DTypeInfo *info = look_up_dtype(reinterpret_cast<PyObject *>(descr));
     if (info && simple) by_number[num] = info;
     return info;
 }

@@ -230,13 +230,13 @@ Buffer *allocate_buffer(size_t nbytes) {
         return nullptr;
     }
     Buffer *b = new_record();
-    *b = Buffer{data, nbytes, 1, uint8_t(c), true, nullptr};
+    *b = Buffer{data, nbytes, 1, uint8_t(c), true, false, nullptr};
     return b;
 }
 
 Buffer *foreign_buffer(void *data, size_t nbytes, PyObject *owner) {
     Buffer *b = new_record();
-    *b = Buffer{data, nbytes, 1, kForeign, false, Py_NewRef(owner)};
+    *b = Buffer{data, nbytes, 1, kForeign, false, false, Py_NewRef(owner)};
     return b;
 }
 

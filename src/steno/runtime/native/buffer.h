@@ -18,6 +18,7 @@ struct Buffer {
     uint32_t refs;
     uint8_t size_class;  // where `free` puts it; kForeign: `owner` owns the memory
     bool writable;       // false: memory of others, never taken over
+    bool marked;         // transient, see `execute`
     PyObject *owner;     // owned; kForeign only
 };
 

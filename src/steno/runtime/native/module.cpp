@@ -5,7 +5,10 @@
 #include <nanobind/nanobind.h>
 
 #include "array.h"
+#include "executable.h"
 #include "state.h"
+#include "symbols.h"
+#include "threads.h"
 
 namespace nb = nanobind;
 
@@ -24,6 +27,7 @@ NB_MODULE(_native, m) {
     m.doc() = "Native core of steno: arrays, pytrees, dispatch, threads.";
     init_pytree(m);
     PyObject *module = m.ptr();
-    bool ok = import_numpy() && steno::init_state(module) && steno::init_aval(module) && steno::init_buffer(module) && steno::init_array_type(module);
+    bool ok = import_numpy() && steno::init_state(module) && steno::init_aval(module) && steno::init_buffer(module) && steno::init_array_type(module) &&
+              steno::init_threads(module) && steno::init_executable(module) && steno::init_symbols(module);
     if (!ok) throw nb::python_error();
 }

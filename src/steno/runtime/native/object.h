@@ -13,6 +13,7 @@
 #include <numpy/arrayobject.h>
 #include <numpy/arrayscalars.h>
 
+#include <cstdlib>
 #include <utility>
 
 #define STENO_LIKELY(x) __builtin_expect(!!(x), 1)
@@ -42,6 +43,27 @@ class Ref {
 
   private:
     PyObject *p_ = nullptr;
+};
+
+// `n` elements of trivially copyable T, uninitialised, in place up to N of them. Evaluates to false (MemoryError set) if there is no memory.
+template <class T, size_t N>
+class StackArray {
+  public:
+    explicit StackArray(size_t n) {
+        if (n > N && !(data_ = static_cast<T *>(std::malloc(sizeof(T) * n)))) PyErr_NoMemory();
+    }
+    StackArray(const StackArray &) = delete;
+    StackArray &operator=(const StackArray &) = delete;
+    ~StackArray() {
+        if (data_ != inline_) std::free(data_);
+    }
+    explicit operator bool() const { return data_ != nullptr; }
+    T *data() { return data_; }
+    T &operator[](size_t i) { return data_[i]; }
+
+  private:
+    T *data_ = inline_;
+    T inline_[N];
 };
 
 // An interned Python string, made once: `static PyObject *name = intern("name");`

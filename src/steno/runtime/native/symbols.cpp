@@ -1,0 +1,37 @@
+// The C functions that compiled code calls, by name.
+#include "symbols.h"
+
+#include "executable.h"
+#include "threads.h"
+
+namespace steno {
+
+namespace {
+
+const struct {
+    const char *name;
+    void *address;
+} table[] = {
+    {"steno_parallel_for", reinterpret_cast<void *>(steno_parallel_for)},
+    {"steno_host_call", reinterpret_cast<void *>(steno_host_call)},
+};
+
+PyObject *symbols(PyObject *, PyObject *) {
+    Ref out(PyDict_New());
+    for (const auto &entry : table) {
+        Ref address(out ? PyLong_FromVoidPtr(entry.address) : nullptr);
+        if (!address || PyDict_SetItemString(out.get(), entry.name, address.get()) < 0) return nullptr;
+    }
+    return out.release();
+}
+
+PyMethodDef methods[] = {
+    {"symbols", symbols, METH_NOARGS, "symbols() -> dict: names and addresses of the C functions for compiled code."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+}  // namespace
+
+bool init_symbols(PyObject *module) { return PyModule_AddFunctions(module, methods) == 0; }
+
+}  // namespace steno
