@@ -2,6 +2,7 @@
 #include "symbols.h"
 
 #include "executable.h"
+#include "gemm.h"
 #include "threads.h"
 
 namespace steno {
@@ -14,6 +15,7 @@ const struct {
 } table[] = {
     {"steno_parallel_for", reinterpret_cast<void *>(steno_parallel_for)},
     {"steno_host_call", reinterpret_cast<void *>(steno_host_call)},
+    {"steno_gemm", reinterpret_cast<void *>(steno_gemm)},
 };
 
 PyObject *symbols(PyObject *, PyObject *) {

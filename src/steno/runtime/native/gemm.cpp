@@ -1,0 +1,339 @@
+#include "gemm.h"
+
+#include <algorithm>
+#include <cmath>
+#include <complex>
+#include <cstdlib>
+#include <cstring>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+#endif
+
+#include "executable.h"
+#include "threads.h"
+
+#define STENO_INLINE inline __attribute__((always_inline))
+// Accumulators must be registers, so loops over them are unrolled whatever the optimisation level.
+#define STENO_UNROLL _Pragma("GCC unroll 16")
+
+namespace {
+
+constexpr int64_t kBlockK = 256;
+
+// A thread's memory for packed panels, kept between calls.
+class PackBuffer {
+  public:
+    ~PackBuffer() {
+        std::free(a_.data);
+        std::free(b_.data);
+    }
+    template <class T>
+    T *a(size_t n) {
+        return static_cast<T *>(grow(a_, n * sizeof(T)));
+    }
+    template <class T>
+    T *b(size_t n) {
+        return static_cast<T *>(grow(b_, n * sizeof(T)));
+    }
+    bool failed = false;
+
+  private:
+    struct Piece {
+        void *data = nullptr;
+        size_t size = 0;
+    };
+    void *grow(Piece &p, size_t bytes) {
+        if (p.size >= bytes) return p.data;
+        std::free(p.data);
+        p.size = 0;
+        p.data = std::aligned_alloc(64, (bytes + 63) / 64 * 64);
+        if (p.data) p.size = bytes;
+        failed = failed || !p.data;
+        return p.data;
+    }
+    Piece a_, b_;
+};
+
+thread_local PackBuffer pack_buffer;
+
+// ---- instruction sets
+
+#if defined(__x86_64__)
+
+#pragma GCC push_options
+#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")
+namespace avx512 {
+struct F32 {
+    using T = float;
+    using R = __m512;
+    static constexpr int W = 16, MR = 12;
+    static __mmask16 first(int n) { return __mmask16((1u << n) - 1); }
+    STENO_INLINE static R zero() { return _mm512_setzero_ps(); }
+    STENO_INLINE static R load(const T *p) { return _mm512_loadu_ps(p); }
+    STENO_INLINE static R load(const T *p, int n) { return _mm512_maskz_loadu_ps(first(n), p); }
+    STENO_INLINE static void store(T *p, R v) { _mm512_storeu_ps(p, v); }
+    STENO_INLINE static void store(T *p, R v, int n) { _mm512_mask_storeu_ps(p, first(n), v); }
+    STENO_INLINE static R broadcast(const T *p) { return _mm512_set1_ps(*p); }
+    STENO_INLINE static R fma(R a, R b, R c) { return _mm512_fmadd_ps(a, b, c); }
+    STENO_INLINE static R add(R a, R b) { return _mm512_add_ps(a, b); }
+};
+struct F64 {
+    using T = double;
+    using R = __m512d;
+    static constexpr int W = 8, MR = 12;
+    static __mmask8 first(int n) { return __mmask8((1u << n) - 1); }
+    STENO_INLINE static R zero() { return _mm512_setzero_pd(); }
+    STENO_INLINE static R load(const T *p) { return _mm512_loadu_pd(p); }
+    STENO_INLINE static R load(const T *p, int n) { return _mm512_maskz_loadu_pd(first(n), p); }
+    STENO_INLINE static void store(T *p, R v) { _mm512_storeu_pd(p, v); }
+    STENO_INLINE static void store(T *p, R v, int n) { _mm512_mask_storeu_pd(p, first(n), v); }
+    STENO_INLINE static R broadcast(const T *p) { return _mm512_set1_pd(*p); }
+    STENO_INLINE static R fma(R a, R b, R c) { return _mm512_fmadd_pd(a, b, c); }
+    STENO_INLINE static R add(R a, R b) { return _mm512_add_pd(a, b); }
+};
+#include "gemm_kernels.inc"
+}  // namespace avx512
+#pragma GCC pop_options
+
+#pragma GCC push_options
+#pragma GCC target("avx2,fma")
+namespace avx2 {
+struct F32 {
+    using T = float;
+    using R = __m256;
+    static constexpr int W = 8, MR = 6;
+    STENO_INLINE static __m256i first(int n) { return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7)); }
+    STENO_INLINE static R zero() { return _mm256_setzero_ps(); }
+    STENO_INLINE static R load(const T *p) { return _mm256_loadu_ps(p); }
+    STENO_INLINE static R load(const T *p, int n) { return _mm256_maskload_ps(p, first(n)); }
+    STENO_INLINE static void store(T *p, R v) { _mm256_storeu_ps(p, v); }
+    STENO_INLINE static void store(T *p, R v, int n) { _mm256_maskstore_ps(p, first(n), v); }
+    STENO_INLINE static R broadcast(const T *p) { return _mm256_set1_ps(*p); }
+    STENO_INLINE static R fma(R a, R b, R c) { return _mm256_fmadd_ps(a, b, c); }
+    STENO_INLINE static R add(R a, R b) { return _mm256_add_ps(a, b); }
+};
+struct F64 {
+    using T = double;
+    using R = __m256d;
+    static constexpr int W = 4, MR = 6;
+    STENO_INLINE static __m256i first(int n) { return _mm256_cmpgt_epi64(_mm256_set1_epi64x(n), _mm256_setr_epi64x(0, 1, 2, 3)); }
+    STENO_INLINE static R zero() { return _mm256_setzero_pd(); }
+    STENO_INLINE static R load(const T *p) { return _mm256_loadu_pd(p); }
+    STENO_INLINE static R load(const T *p, int n) { return _mm256_maskload_pd(p, first(n)); }
+    STENO_INLINE static void store(T *p, R v) { _mm256_storeu_pd(p, v); }
+    STENO_INLINE static void store(T *p, R v, int n) { _mm256_maskstore_pd(p, first(n), v); }
+    STENO_INLINE static R broadcast(const T *p) { return _mm256_set1_pd(*p); }
+    STENO_INLINE static R fma(R a, R b, R c) { return _mm256_fmadd_pd(a, b, c); }
+    STENO_INLINE static R add(R a, R b) { return _mm256_add_pd(a, b); }
+};
+#include "gemm_kernels.inc"
+}  // namespace avx2
+#pragma GCC pop_options
+
+bool has_avx512() {
+    static const bool has = [] {
+        const char *wanted = std::getenv("STENO_TARGET_FEATURES");
+        if (wanted && !std::strcmp(wanted, "avx2")) return false;
+        return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+    }();
+    return has;
+}
+
+#else
+
+namespace portable {
+// One lane at a time: the same chain of fused multiply-adds.
+template <class S>
+struct Scalar {
+    using T = S;
+    using R = S;
+    static constexpr int W = 1, MR = 8;
+    STENO_INLINE static R zero() { return S(0); }
+    STENO_INLINE static R load(const T *p) { return *p; }
+    STENO_INLINE static R load(const T *p, int) { return *p; }
+    STENO_INLINE static void store(T *p, R v) { *p = v; }
+    STENO_INLINE static void store(T *p, R v, int) { *p = v; }
+    STENO_INLINE static R broadcast(const T *p) { return *p; }
+    STENO_INLINE static R fma(R a, R b, R c) { return std::fma(a, b, c); }
+    STENO_INLINE static R add(R a, R b) { return a + b; }
+};
+#if defined(__aarch64__)
+struct F32 {
+    using T = float;
+    using R = float32x4_t;
+    static constexpr int W = 4, MR = 8;
+    STENO_INLINE static R zero() { return vdupq_n_f32(0); }
+    STENO_INLINE static R load(const T *p) { return vld1q_f32(p); }
+    STENO_INLINE static R load(const T *p, int n) {
+        T t[4] = {};
+        std::memcpy(t, p, size_t(n) * sizeof(T));
+        return vld1q_f32(t);
+    }
+    STENO_INLINE static void store(T *p, R v) { vst1q_f32(p, v); }
+    STENO_INLINE static void store(T *p, R v, int n) {
+        T t[4];
+        vst1q_f32(t, v);
+        std::memcpy(p, t, size_t(n) * sizeof(T));
+    }
+    STENO_INLINE static R broadcast(const T *p) { return vdupq_n_f32(*p); }
+    STENO_INLINE static R fma(R a, R b, R c) { return vfmaq_f32(c, a, b); }
+    STENO_INLINE static R add(R a, R b) { return vaddq_f32(a, b); }
+};
+struct F64 {
+    using T = double;
+    using R = float64x2_t;
+    static constexpr int W = 2, MR = 8;
+    STENO_INLINE static R zero() { return vdupq_n_f64(0); }
+    STENO_INLINE static R load(const T *p) { return vld1q_f64(p); }
+    STENO_INLINE static R load(const T *p, int n) {
+        T t[2] = {};
+        std::memcpy(t, p, size_t(n) * sizeof(T));
+        return vld1q_f64(t);
+    }
+    STENO_INLINE static void store(T *p, R v) { vst1q_f64(p, v); }
+    STENO_INLINE static void store(T *p, R v, int n) {
+        T t[2];
+        vst1q_f64(t, v);
+        std::memcpy(p, t, size_t(n) * sizeof(T));
+    }
+    STENO_INLINE static R broadcast(const T *p) { return vdupq_n_f64(*p); }
+    STENO_INLINE static R fma(R a, R b, R c) { return vfmaq_f64(c, a, b); }
+    STENO_INLINE static R add(R a, R b) { return vaddq_f64(a, b); }
+};
+#else
+using F32 = Scalar<float>;
+using F64 = Scalar<double>;
+#endif
+#include "gemm_kernels.inc"
+}  // namespace portable
+
+#endif
+
+// ---- the other dtypes: plain loops, columns innermost
+
+template <class T>
+STENO_INLINE void multiply_add(T &c, T a, T b) {
+    using U = std::make_unsigned_t<T>;  // wraps around
+    c = T(U(c) + U(a) * U(b));
+}
+STENO_INLINE void multiply_add(bool &c, bool a, bool b) { c = c || (a && b); }
+STENO_INLINE void multiply_add(uint16_t &c, uint16_t a, uint16_t b) { c = uint16_t(uint32_t(c) + uint32_t(a) * uint32_t(b)); }
+STENO_INLINE void multiply_add(int16_t &c, int16_t a, int16_t b) { c = int16_t(uint32_t(c) + uint32_t(a) * uint32_t(b)); }
+template <class F>
+STENO_INLINE void multiply_add(std::complex<F> &c, std::complex<F> a, std::complex<F> b) {
+    F re = std::fma(-a.imag(), b.imag(), std::fma(a.real(), b.real(), c.real()));
+    F im = std::fma(a.imag(), b.real(), std::fma(a.real(), b.imag(), c.imag()));
+    c = std::complex<F>(re, im);
+}
+
+template <class T>
+void plain(int64_t m, int64_t n, int64_t k, const T *a, int64_t a_row, int64_t a_col, const T *b, int64_t b_row, int64_t b_col, T *c, int64_t c_row) {
+    for (int64_t i = 0; i < m; ++i) {
+        T *row = c + i * c_row;
+        for (int64_t j = 0; j < n; ++j) row[j] = T(0);
+        for (int64_t p = 0; p < k; ++p) {
+            T x = a[i * a_row + p * a_col];
+            const T *q = b + p * b_row;
+            if (b_col == 1)
+                for (int64_t j = 0; j < n; ++j) multiply_add(row[j], x, q[j]);
+            else
+                for (int64_t j = 0; j < n; ++j) multiply_add(row[j], x, q[j * b_col]);
+        }
+    }
+}
+
+// ---- the whole job, cut for the threads
+
+struct Operand {
+    int64_t offset, batch, row, col;
+};
+
+struct Job {
+    int64_t code, batch, m, n, k;
+    Operand lhs, rhs;
+    void *a, *b, *c;
+    bool by_rows;   // the threads' pieces are rows (else columns) of the result
+    int64_t tile;   // rows or columns a piece is a multiple of
+    int64_t pieces; // in each product of the batch
+};
+
+template <class T>
+void run_one(const Job &j, int64_t batch, int64_t m0, int64_t m1, int64_t n0, int64_t n1) {
+    const T *a = static_cast<const T *>(j.a) + j.lhs.offset + batch * j.lhs.batch + m0 * j.lhs.row;
+    const T *b = static_cast<const T *>(j.b) + j.rhs.offset + batch * j.rhs.batch + n0 * j.rhs.col;
+    T *c = static_cast<T *>(j.c) + batch * j.m * j.n + m0 * j.n + n0;
+    int64_t m = m1 - m0, n = n1 - n0;
+    if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>) {
+        if (j.k == 0) {
+            for (int64_t i = 0; i < m; ++i) std::fill_n(c + i * j.n, n, T(0));
+            return;
+        }
+#if defined(__x86_64__)
+        if (has_avx512())
+            avx512::product<std::conditional_t<std::is_same_v<T, float>, avx512::F32, avx512::F64>>(m, n, j.k, a, j.lhs.row, j.lhs.col, b, j.rhs.row, j.rhs.col, c, j.n,
+                                                                                                 pack_buffer);
+        else
+            avx2::product<std::conditional_t<std::is_same_v<T, float>, avx2::F32, avx2::F64>>(m, n, j.k, a, j.lhs.row, j.lhs.col, b, j.rhs.row, j.rhs.col, c, j.n,
+                                                                                           pack_buffer);
+#else
+        portable::product<std::conditional_t<std::is_same_v<T, float>, portable::F32, portable::F64>>(m, n, j.k, a, j.lhs.row, j.lhs.col, b, j.rhs.row, j.rhs.col, c, j.n,
+                                                                                                   pack_buffer);
+#endif
+    } else {
+        plain<T>(m, n, j.k, a, j.lhs.row, j.lhs.col, b, j.rhs.row, j.rhs.col, c, j.n);
+    }
+}
+
+void run_piece(const Job &j, int64_t batch, int64_t m0, int64_t m1, int64_t n0, int64_t n1) {
+    switch (j.code) {
+        case 0: return run_one<float>(j, batch, m0, m1, n0, n1);
+        case 1: return run_one<double>(j, batch, m0, m1, n0, n1);
+        case 2: return run_one<std::complex<float>>(j, batch, m0, m1, n0, n1);
+        case 3: return run_one<std::complex<double>>(j, batch, m0, m1, n0, n1);
+        case 4: return run_one<int8_t>(j, batch, m0, m1, n0, n1);
+        case 5: return run_one<int16_t>(j, batch, m0, m1, n0, n1);
+        case 6: return run_one<int32_t>(j, batch, m0, m1, n0, n1);
+        case 7: return run_one<int64_t>(j, batch, m0, m1, n0, n1);
+        case 8: return run_one<uint8_t>(j, batch, m0, m1, n0, n1);
+        case 9: return run_one<uint16_t>(j, batch, m0, m1, n0, n1);
+        case 10: return run_one<uint32_t>(j, batch, m0, m1, n0, n1);
+        case 11: return run_one<uint64_t>(j, batch, m0, m1, n0, n1);
+        case 12: return run_one<bool>(j, batch, m0, m1, n0, n1);
+    }
+}
+
+void run_range(void **bufs, int64_t begin, int64_t end) {
+    const Job &j = *static_cast<const Job *>(bufs[0]);
+    int64_t pieces = j.pieces, extent = j.by_rows ? j.m : j.n;
+    while (begin < end) {
+        int64_t batch = begin / pieces, first = begin % pieces;
+        int64_t last = std::min(pieces, first + (end - begin));
+        int64_t x0 = first * j.tile, x1 = std::min(extent, last * j.tile);
+        if (j.by_rows)
+            run_piece(j, batch, x0, x1, 0, j.n);
+        else
+            run_piece(j, batch, 0, j.m, x0, x1);
+        begin += last - first;
+    }
+}
+
+}  // namespace
+
+extern "C" int32_t steno_gemm(void **bufs, const int64_t *meta) {
+    Job j{meta[0], meta[1], meta[2], meta[3], meta[4], {meta[5], meta[6], meta[7], meta[8]}, {meta[9], meta[10], meta[11], meta[12]}, bufs[0], bufs[1], bufs[2], true, 1, 1};
+    if (!j.batch || !j.m || !j.n) return steno::kOk;
+    constexpr int64_t kRows = 48, kColumns = 64;  // multiples of all register tiles
+    j.by_rows = (j.m + kRows - 1) / kRows >= (j.n + kColumns - 1) / kColumns;
+    j.tile = j.by_rows ? kRows : kColumns;
+    j.pieces = ((j.by_rows ? j.m : j.n) + j.tile - 1) / j.tile;
+    void *job = &j;
+    int64_t total = j.batch * j.pieces;
+    double work = double(j.batch) * double(j.m) * double(j.n) * double(j.k + 8);
+    // Below about 20 microseconds of work the hand-over does not pay; above, each thread gets a few large pieces.
+    int64_t grain = work < 1e6 ? total : std::max<int64_t>(1, total / (2 * std::max(1, steno::num_threads())));
+    steno_parallel_for(run_range, &job, total, grain);
+    return pack_buffer.failed ? steno::kOutOfMemory : steno::kOk;
+}
