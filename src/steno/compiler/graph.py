@@ -163,6 +163,8 @@ class _GraphBuilder:
         if found is not None and not isinstance(found.kind, Host):
             return found.results
         kind = op.lower(avals_in, avals_out, **params)
+        if kind is None:
+            return self._inline(op, operands, params)
         cost_key = None
         if key is not None:
             cost_key = (op, key[1], tuple((a.dtype, a.ndim == 0) for a in avals_in), tuple(a.dtype for a in avals_out))

@@ -22,7 +22,7 @@ class Op:
     name             JAX's primitive name; parameters have JAX's names too and are hashable
     typ              `typ(*avals, **params) -> aval | list of avals`: the result's type; raises what users see for bad operands
     oracle           `oracle(*ndarrays, **params) -> ndarray | list`: the specification, in NumPy
-    lower            `lower(avals_in, avals_out, **params) -> Kind` (ir/kinds.py): how it becomes loops
+    lower            `lower(avals_in, avals_out, **params) -> Kind` (ir/kinds.py): how it becomes loops; None where only `expand` says it
     expand           `expand(*args, **params)`: the op in terms of others; missing rules are derived from it
     jvp, transpose, batch, linearize, partial_eval, dce      rules of the transformations (transforms/)
     effects          `effects(*avals, **params) -> set`: None for a pure op

@@ -35,7 +35,7 @@ class IntFormat:
 class FloatFormat:
     """1 sign bit (none for `unsigned`), `exponent` and `mantissa` bits. `special`:
     ieee: exponent all ones is inf and NaN; fn: no inf, NaN is all ones; fnuz: no inf, no -0, NaN is the bits of -0;
-    finite: neither inf nor NaN; scale: powers of two only, no zero, NaN is all ones."""
+    finite: neither inf nor NaN (which becomes -0); scale: powers of two only, halves rounded up, no zero, NaN is all ones."""
 
     dtype: np.dtype
     exponent: int
@@ -185,8 +185,8 @@ def round_to(b: Builder, f: Format, x: Expr) -> Expr:
     y = b.select(b.lt(magnitude, b.const(2.0**f.smallest_exponent, F32)), fixed, rounded)
     over = b.gt(b.abs(y), b.const(f.largest, F32))
     if f.special == "finite":
-        y = b.select(b.or_(over, nan), b.copysign(b.const(f.largest, F32), x), y)
-        return y
+        y = b.select(over, b.copysign(b.const(f.largest, F32), x), y)
+        return b.select(nan, b.const(-0.0, F32), y)
     y = b.select(over, b.copysign(b.const(np.inf if f.special == "ieee" else np.nan, F32), x), y)
     if f.special == "fnuz":
         y = b.add(y, 0.0)  # -0 --> 0
@@ -200,9 +200,9 @@ def x_quiet(b: Builder, bits: Expr, drop: int) -> Expr:
 
 def _round_to_scale(b: Builder, x: Expr, bits: Expr) -> Expr:
     """Powers of two from 2**-127 to 2**127; zero, negative numbers, infinities and NaN become NaN."""
-    up = b.add(bits, 0x003FFFFF)
-    odd = b.and_(b.lshr(bits, 23), 1)
-    field = b.and_(b.add(up, odd), 0x7F800000)
+    # halves go up; 2**-127, subnormal in float32, has the bits of a half
+    half = b.add(b.convert(b.ge(bits, 0x00800000), U32), 0x003FFFFF)
+    field = b.and_(b.add(bits, half), 0x7F800000)
     y = b.select(b.eq(field, 0), b.const(2.0**-127, F32), b.bitcast(field, F32))
     bad = b.or_(b.not_(b.gt(x, 0.0)), b.eq(field, 0x7F800000))
     return b.select(bad, b.const(np.nan, F32), y)

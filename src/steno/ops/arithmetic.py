@@ -1,0 +1,454 @@
+"""Exact elementwise ops: arithmetic, rounding, complex parts, extrema, neighbours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from steno.core import dtypes
+from steno.core.aval import ShapedArray
+from steno.core.op import Op
+from steno.ir.expr import Builder, Expr, Pair, component
+from steno.ir.kinds import Map, Scalar
+from steno.ir.narrow import FORMATS
+from steno.ops.families import (
+    ANY,
+    COMPLEX,
+    FLOAT,
+    INT,
+    NUMBER,
+    SIGNED,
+    binary,
+    check_domain,
+    edges,
+    elementwise,
+    elementwise_typ,
+    from_raw_bits,
+    nary_samples,
+    ordered,
+    pairs,
+    raw_bits,
+    raw_dtype,
+    same,
+    to_bool,
+    unary,
+    unary_samples,
+)
+from steno.ops.oracle import Oracle, complex_mul, complex_of, direct, lexicographic_less, primitive, widen, wider
+from steno.ops.samples import filled
+
+
+def real_of(dtype: Any) -> Any:
+    """complex64 --> float32, complex128 --> float64; others stay."""
+    return component(dtype) if dtypes.is_complex(dtype) else dtype
+
+
+def complex_for(dtype: Any) -> Any:
+    """float32 --> complex64, float64 --> complex128; complex dtypes stay."""
+    return {dtypes.float32: dtypes.complex64, dtypes.float64: dtypes.complex128}.get(dtype, dtype)
+
+
+SINGLE_DOUBLE = frozenset((dtypes.float32, dtypes.float64))
+
+
+# sign, magnitude, rounding
+
+neg = unary(
+    "neg", NUMBER, oracle=direct(lambda x: primitive("neg")(x) if x.dtype.kind != "c" else -x), scalar=lambda b, x: b.neg(x), exact=True
+)
+
+
+def _sign_oracle(x: np.ndarray) -> np.ndarray:
+    """-1, 0 or 1; NaN and zeros stay; complex: x / |x|, zeros stay."""
+    if x.dtype.kind == "c":
+        size = np.hypot(x.real, x.imag)
+        return np.where(x == 0, x, complex_of(x.real / size, x.imag / size))
+    if x.dtype.kind == "f":
+        return np.where((x == 0) | np.isnan(x), x, np.copysign(np.ones_like(x), x))
+    return np.sign(x)
+
+
+def _sign(b: Builder, x: Scalar) -> Scalar:
+    if not isinstance(x, Pair):
+        return b.sign(x)
+    size = b.abs(x)
+    return b.select(b.eq(x, 0), x, b.pair(x.dtype, b.div(x.first, size), b.div(x.second, size)))
+
+
+sign = unary("sign", NUMBER, oracle=lambda x: (wider if x.dtype.kind == "c" else direct)(_sign_oracle)(x), scalar=_sign, exact=True, ulps=2)
+
+
+def _abs_oracle(x: np.ndarray) -> np.ndarray:
+    if x.dtype.kind == "c":
+        return np.hypot(x.real.astype(np.longdouble), x.imag.astype(np.longdouble)).astype(x.real.dtype)
+    return direct(primitive("abs"))(x)
+
+
+abs_ = unary("abs", SIGNED | FLOAT | COMPLEX, oracle=_abs_oracle, scalar=lambda b, x: b.abs(x), exact=True, result=real_of, ulps=1)
+"""The magnitude. The least integer stays as it is."""
+
+floor = unary("floor", FLOAT, oracle=direct(np.floor), scalar=lambda b, x: b.floor(x))
+ceil = unary("ceil", FLOAT, oracle=direct(np.ceil), scalar=lambda b, x: b.ceil(x))
+
+
+def _round_away(x: np.ndarray) -> np.ndarray:
+    whole = np.trunc(x)
+    return np.copysign(np.where(np.abs(x - whole) >= 0.5, whole + np.copysign(np.ones_like(x), x), whole), x)
+
+
+def _round(b: Builder, x: Expr, *, rounding_method: int) -> Expr:
+    """0: halves away from zero, 1: halves to even."""
+    if rounding_method == 1:
+        return b.round_even(x)
+    whole = b.trunc(x)
+    # x - trunc(x) is exact
+    away = b.select(b.ge(b.abs(b.sub(x, whole)), 0.5), b.add(whole, b.copysign(b.const(1, x.dtype), x)), whole)
+    return b.copysign(away, x)
+
+
+round_ = unary(
+    "round",
+    FLOAT,
+    oracle=lambda x, *, rounding_method: direct(_round_away if rounding_method == 0 else np.rint)(x),
+    scalar=_round,
+    samples=unary_samples(FLOAT, [{"rounding_method": 0}, {"rounding_method": 1}]),
+)
+
+is_finite = unary(
+    "is_finite", FLOAT, oracle=lambda x: np.isfinite(x.astype(np.float64)), scalar=lambda b, x: b.is_finite(x), exact=True, result=to_bool
+)
+
+# sums and products
+
+add = binary("add", NUMBER, oracle=direct(np.add), scalar=lambda b, x, y: b.add(x, y))
+sub = binary("sub", NUMBER, oracle=direct(np.subtract), scalar=lambda b, x, y: b.sub(x, y))
+
+
+def _logical_or_sum(b: Builder, x: Scalar, y: Scalar) -> Scalar:
+    return b.or_(x, y) if x.dtype == dtypes.bool_ else b.add(x, y)
+
+
+add_any = binary("add_any", ANY, oracle=direct(np.add), scalar=_logical_or_sum)
+"""The sum of two cotangents."""
+
+
+def _product(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    return complex_mul(x, y) if x.dtype.kind == "c" else np.multiply(x, y)
+
+
+_mul_types = elementwise_typ("mul", NUMBER, NUMBER)
+
+
+def _mul_typ(x: ShapedArray, y: ShapedArray, *, out_dtype: Any = None) -> ShapedArray:
+    out = _mul_types(x, y)
+    if out_dtype is None or out_dtype == out.dtype:
+        return out
+    if out_dtype not in NUMBER:
+        raise TypeError(f"mul: out_dtype must be a number type, got {out_dtype}")
+    return ShapedArray(out.shape, out_dtype)
+
+
+def _mul_oracle(x: np.ndarray, y: np.ndarray, *, out_dtype: Any = None) -> np.ndarray:
+    if out_dtype is not None:
+        x, y = widen(x).astype(out_dtype), widen(y).astype(out_dtype)
+    return direct(_product)(x, y)
+
+
+def _mul(b: Builder, x: Scalar, y: Scalar, *, out_dtype: Any = None) -> Scalar:
+    if out_dtype is not None and out_dtype != x.dtype:
+        x, y = b.convert(x, out_dtype), b.convert(y, out_dtype)
+    return b.mul(x, y)
+
+
+def _mul_samples() -> Iterable[Any]:
+    yield from nary_samples((NUMBER, NUMBER))()
+    for d, out in [(dtypes.bfloat16, dtypes.float32), (dtypes.int8, dtypes.int32), (dtypes.float32, dtypes.complex64)]:
+        yield pairs(edges(d), edges(d)), {"out_dtype": out}
+
+
+mul = elementwise("mul", NUMBER, NUMBER, oracle=_mul_oracle, scalar=_mul, exact=True, typ=_mul_typ, samples=_mul_samples)
+"""The product; with `out_dtype` the operands are converted to it first."""
+
+square = unary("square", NUMBER, oracle=direct(lambda x: _product(x, x)), scalar=lambda b, x: b.mul(x, x))
+
+
+def _one_minus_square_oracle(x: np.ndarray) -> np.ndarray:
+    one = np.ones((), x.dtype)
+    return _product(one - x, one + x)
+
+
+one_minus_square = unary(
+    "one_minus_square",
+    NUMBER,
+    oracle=direct(_one_minus_square_oracle),
+    scalar=lambda b, x: b.mul(b.sub(b.const(1, x.dtype), x), b.add(x, 1)),
+)
+"""(1 - x)(1 + x), which keeps its accuracy near 1 and -1."""
+
+
+def _complex_div_oracle(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """The quotient in a wider format, and the limits of C's Annex G where an operand is infinite or the divisor zero."""
+    out = np.asarray(_DIVIDE_WIDE(x, y))
+    a, b, c, d = x.real, x.imag, y.real, y.imag
+    nan_x = np.isnan(a) & np.isnan(b)
+    zero = (c == 0) & (d == 0) & ~nan_x
+    inf = np.copysign(np.full_like(c, np.inf), c)
+    infinite = (np.isinf(a) | np.isinf(b)) & np.isfinite(c) & np.isfinite(d) & ~zero
+    ua, ub = (np.copysign(np.isinf(v).astype(v.dtype), v) for v in (a, b))
+    vanishing = np.isfinite(a) & np.isfinite(b) & (np.isinf(c) | np.isinf(d))
+    uc, ud = (np.copysign(np.isinf(v).astype(v.dtype), v) for v in (c, d))
+    out = np.where(zero, complex_of(inf * a, inf * b), out)
+    out = np.where(infinite, complex_of(np.inf * (ua * c + ub * d), np.inf * (ub * c - ua * d)), out)
+    return np.where(vanishing, complex_of(0 * (a * uc + b * ud), 0 * (b * uc - a * ud)), out)
+
+
+def _divide_wide(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    a, b, c, d = x.real, x.imag, y.real, y.imag
+    size = c * c + d * d
+    return complex_of((a * c + b * d) / size, (b * c - a * d) / size)
+
+
+_DIVIDE_WIDE = wider(_divide_wide)
+
+
+def _div_oracle(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    return _complex_div_oracle(x, y) if x.dtype.kind == "c" else direct(primitive("div"))(x, y)
+
+
+div = binary("div", NUMBER, oracle=_div_oracle, scalar=lambda b, x, y: b.div(x, y), ulps=4)
+"""Integers: truncates; x / 0 is -1 (all bits set), the least integer / -1 is itself."""
+
+rem = binary("rem", INT | FLOAT, oracle=direct(primitive("rem")), scalar=lambda b, x, y: b.rem(x, y))
+"""The remainder with the sign of the dividend. Integers: x rem 0 is x."""
+
+
+def _mulhi_oracle(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    bits = dtypes.itemsize_bits(x.dtype)
+    x, y = np.broadcast_arrays(x, y)
+    high = [int(v) * int(w) >> bits for v, w in zip(x.flat, y.flat, strict=True)]
+    return np.array(high, np.int64 if x.dtype in SIGNED else np.uint64).reshape(x.shape).astype(x.dtype)
+
+
+def _mulhi(b: Builder, x: Scalar, y: Scalar) -> Scalar:
+    d = x.dtype
+    bits = dtypes.itemsize_bits(d)
+    signed = d in SIGNED
+    if bits < 64:
+        wide = np.dtype(f"{'int' if signed else 'uint'}{max(2 * bits, 8)}")
+        product = b.mul(b.convert(x, wide), b.convert(y, wide))
+        return b.convert(b.ashr(product, bits) if signed else b.lshr(product, bits), d)
+    if not signed:
+        return b.mulhi(x, y)
+    u = dtypes.uint64
+    high = b.bitcast(b.mulhi(b.bitcast(x, u), b.bitcast(y, u)), d)
+    # x = ux - 2**64 if negative
+    high = b.sub(high, b.select(b.lt(x, 0), y, b.const(0, d)))
+    return b.sub(high, b.select(b.lt(y, 0), x, b.const(0, d)))
+
+
+mulhi = binary("mulhi", INT, oracle=_mulhi_oracle, scalar=_mulhi, exact=True)
+"""The high half of the double-width product."""
+
+
+# powers by integers
+
+
+def _power(one: Any, x: Any, n: int, times: Any) -> Any:
+    """x**n for n >= 0 by squaring: one order of products for the specification and the code."""
+    acc = None
+    while n:
+        if n & 1:
+            acc = x if acc is None else times(acc, x)
+        n >>= 1
+        if n:
+            x = times(x, x)
+    return one if acc is None else acc
+
+
+def _integer_pow_oracle(x: np.ndarray, *, y: int) -> np.ndarray:
+    p = _power(np.ones_like(x), x, abs(y), _product)
+    if y >= 0:
+        return p
+    return _complex_div_oracle(np.ones_like(p), p) if x.dtype.kind == "c" else 1 / p
+
+
+def _integer_pow(b: Builder, x: Scalar, *, y: int) -> Scalar:
+    p = _power(b.const(1, x.dtype), x, abs(y), b.mul)
+    return b.div(b.const(1, x.dtype), p) if y < 0 else p
+
+
+def _integer_pow_typ(x: ShapedArray, *, y: int) -> ShapedArray:
+    check_domain("integer_pow", x, NUMBER)
+    if y < 0 and x.dtype in INT:
+        raise TypeError(f"integer_pow: integers cannot be raised to negative powers, got an operand of dtype {x.dtype.name} and y={y}")
+    return x
+
+
+def _integer_pow_samples() -> Iterable[Any]:
+    yield from unary_samples(NUMBER, [{"y": n} for n in (0, 1, 2, 3, 7)])()
+    yield from unary_samples(FLOAT | COMPLEX, [{"y": n} for n in (-1, -2, -5)])()
+
+
+integer_pow = unary(
+    "integer_pow",
+    NUMBER,
+    oracle=direct(_integer_pow_oracle),
+    scalar=_integer_pow,
+    typ=_integer_pow_typ,
+    samples=_integer_pow_samples,
+    ulps=4,
+)
+"""x**y for a constant integer y."""
+
+# extrema
+
+
+def _complex_pick(first: Any) -> Any:
+    def pick(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return np.where(first(x, y), x, y)
+
+    return pick
+
+
+def _extremum_oracle(name: str) -> Any:
+    real = primitive(name)
+    by_order = _complex_pick((lambda x, y: lexicographic_less(y, x)) if name == "max" else lexicographic_less)
+
+    def run(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return by_order(x, y) if x.dtype.kind == "c" else real(x, y)
+
+    return direct(run)
+
+
+def less(b: Builder, x: Scalar, y: Scalar) -> Expr:
+    """x < y for every dtype: bools as numbers, complex numbers by real, then by imaginary part (False if a NaN decides)."""
+    if isinstance(x, Pair):
+        below = b.and_(b.eq(x.first, y.first), b.lt(x.second, y.second))
+        return b.or_(b.lt(x.first, y.first), below)
+    return b.and_(b.not_(x), y) if x.dtype == dtypes.bool_ else b.lt(x, y)
+
+
+def maximum(b: Builder, x: Scalar, y: Scalar) -> Scalar:
+    if isinstance(x, Pair):
+        return b.select(less(b, y, x), x, y)
+    return b.or_(x, y) if x.dtype == dtypes.bool_ else b.max(x, y)
+
+
+def minimum(b: Builder, x: Scalar, y: Scalar) -> Scalar:
+    if isinstance(x, Pair):
+        return b.select(less(b, x, y), x, y)
+    return b.and_(x, y) if x.dtype == dtypes.bool_ else b.min(x, y)
+
+
+max_ = binary("max", ANY, oracle=_extremum_oracle("max"), scalar=maximum, exact=True)
+"""A NaN operand gives NaN, and -0 < +0. Complex: x if it comes after y in lexicographic order, else y."""
+min_ = binary("min", ANY, oracle=_extremum_oracle("min"), scalar=minimum, exact=True)
+
+_max_oracle, _min_oracle = _extremum_oracle("max"), _extremum_oracle("min")
+
+
+def _clamp_typ(low: ShapedArray, x: ShapedArray, high: ShapedArray) -> ShapedArray:
+    for k, a in enumerate((low, x, high)):
+        check_domain("clamp", a, ANY, k)
+    if len({low.dtype, x.dtype, high.dtype}) > 1:
+        given = ", ".join(dtypes.name(a.dtype) for a in (low, x, high))
+        raise TypeError(f"lax.clamp requires arguments to have the same dtypes, got {given}.")
+    for name, bound in (("min", low), ("max", high)):
+        if bound.shape not in ((), x.shape):
+            raise TypeError(f"clamp: {name} must have the operand's shape or none, got {name}.shape={bound.shape}, operand.shape={x.shape}")
+    return ShapedArray(x.shape, x.dtype, low.weak_type and x.weak_type and high.weak_type)
+
+
+def _clamp_samples() -> Iterable[Any]:
+    for d in ordered(ANY):
+        x, low = pairs(edges(d)[:40], edges(d)[:40])
+        yield (low, x, np.roll(low, 5)), {}
+        yield (filled((), d, 1), filled((3, 4), d), filled((), d, 2)), {}
+    yield (filled((0,), "float32"),) * 3, {}
+    yield (filled((), "float32"), filled((), "float32", 1), filled((), "float32", 2)), {}
+
+
+clamp = elementwise(
+    "clamp",
+    ANY,
+    ANY,
+    ANY,
+    oracle=lambda low, x, high: _min_oracle(_max_oracle(x, low), high),
+    scalar=lambda b, low, x, high: minimum(b, maximum(b, x, low), high),
+    exact=True,
+    typ=_clamp_typ,
+    samples=_clamp_samples,
+)
+"""min(max(x, low), high)"""
+
+# neighbours
+
+
+def _nextafter_oracle(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """NumPy's; in formats without -0 the step from a small number to zero gives zero."""
+    return np.nextafter(x, y)
+
+
+def _nextafter(b: Builder, x: Scalar, y: Scalar) -> Scalar:
+    """Steps in the stored bits, which are a sign and a magnitude."""
+    d = x.dtype
+    f = FORMATS.get(d)
+    width = dtypes.itemsize_bits(d)
+    raw = raw_dtype(d)
+    top = 1 << (width - 1)
+    at, goal = raw_bits(b, x), raw_bits(b, y)
+    negative = b.ne(b.and_(at, top), 0)
+    outward = b.ne(b.lt(x, y), negative)  # up from a positive number, down from a negative one
+    step = b.select(outward, b.add(at, 1), b.sub(at, 1))
+    if f is not None and f.special == "fnuz":
+        step = b.select(b.eq(step, top), b.const(0, raw), step)
+    if f is not None and f.special == "finite":
+        step = b.select(b.eq(b.and_(step, top - 1), 0), b.select(outward, at, step), step)
+    from_zero = b.or_(b.const(1, raw), b.and_(goal, top))
+    step = b.select(b.eq(x, 0), from_zero, step)
+    out = b.select(b.eq(x, y), goal, step)
+    nan = b.or_(b.is_nan(x), b.is_nan(y))
+    return b.select(nan, b.const(np.nan, d), from_raw_bits(b, d, out))
+
+
+_STEPPED = FLOAT - {dtypes.float8_e8m0fnu}
+nextafter = binary("nextafter", _STEPPED, oracle=_nextafter_oracle, scalar=_nextafter, exact=True)
+"""The next number after x towards y; y itself if they are equal."""
+
+# complex numbers
+
+complex_ = binary(
+    "complex", SINGLE_DOUBLE, oracle=complex_of, scalar=lambda b, x, y: b.pair(complex_for(x.dtype), x, y), exact=True, result=complex_for
+)
+real = unary("real", COMPLEX, oracle=lambda x: x.real, scalar=lambda b, x: b.real(x), exact=True, result=real_of)
+imag = unary("imag", COMPLEX, oracle=lambda x: x.imag, scalar=lambda b, x: b.imag(x), exact=True, result=real_of)
+
+
+def _conj_oracle(x: np.ndarray, *, input_dtype: Any) -> np.ndarray:
+    return complex_of(x.real, -x.imag if x.dtype.kind == "c" else np.zeros_like(x))
+
+
+def _conj(b: Builder, x: Scalar, *, input_dtype: Any) -> Scalar:
+    return b.conj(x) if isinstance(x, Pair) else b.pair(complex_for(x.dtype), x, b.const(0, x.dtype))
+
+
+def _conj_samples() -> Iterable[Any]:
+    for d in ordered(COMPLEX | SINGLE_DOUBLE):
+        yield (edges(d),), {"input_dtype": d}
+        yield (filled((2, 0), d),), {"input_dtype": d}
+
+
+conj = unary("conj", COMPLEX | SINGLE_DOUBLE, oracle=_conj_oracle, scalar=_conj, exact=True, result=complex_for, samples=_conj_samples)
+"""The conjugate, as a complex number also of a real one; `input_dtype` is the operand's."""
+
+# identities
+
+
+def _view(avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedArray]) -> Map:
+    return Map(lambda b, indices, reads: reads[0](indices), view=True, flat=True)
+
+
+stop_gradient = Op("stop_gradient", typ=same, oracle=Oracle(np.copy), lower=_view, samples=unary_samples(ANY))
+"""The operand, with derivatives zero."""

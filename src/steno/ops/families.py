@@ -1,0 +1,315 @@
+"""Constructors of op records: what elementwise ops, comparisons and reductions have in common.
+
+A family takes the op's domain (the dtypes it accepts), its NumPy specification and its scalar code, and makes the record; rules of
+transformations (`jvp=...`, `transpose=...`, `batch=...`) pass through to it. Every op is bound to a name in its own file.
+
+Scalar code is `scalar(b, *operands, **params)` over the Builder. For narrow floats it computes in float32 and the result is rounded once, unless the op is
+`exact` there (moves bits, or compares): then it gets the narrow scalars themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from steno.core import dtypes
+from steno.core.aval import ShapedArray
+from steno.core.dtypes import itemsize_bits
+from steno.core.op import Op
+from steno.ir.expr import F32, Builder, Expr, Narrow
+from steno.ir.index import ZERO, Index
+from steno.ir.kinds import Map, Read, Scalar
+from steno.ir.narrow import FORMATS, FloatFormat
+from steno.ops.oracle import Oracle
+from steno.ops.samples import filled
+
+Domain = frozenset[Any]
+
+BOOL: Domain = frozenset((dtypes.bool_,))
+SIGNED: Domain = frozenset(dtypes.SIGNED)
+UNSIGNED: Domain = frozenset(dtypes.UNSIGNED)
+INT: Domain = SIGNED | UNSIGNED
+FLOAT: Domain = frozenset(dtypes.FLOATS)
+COMPLEX: Domain = frozenset(dtypes.COMPLEX)
+NUMBER: Domain = INT | FLOAT | COMPLEX
+REAL: Domain = BOOL | INT | FLOAT
+ANY: Domain = BOOL | NUMBER
+
+_GROUPS = {"bool": BOOL, "integer": INT, "signed integer": SIGNED, "unsigned integer": UNSIGNED, "floating": FLOAT, "complex": COMPLEX}
+
+
+def describe(domain: Domain) -> str:
+    """`floating, complex`, or the dtypes' names where no such words fit."""
+    names, rest = [], set(domain)
+    for name, group in _GROUPS.items():
+        if group <= rest:
+            names.append(name)
+            rest -= group
+    return ", ".join(names + sorted(d.name for d in rest))
+
+
+def check_domain(op: str, aval: ShapedArray, domain: Domain, position: int | None = None) -> None:
+    """TypeError if the op does not take this dtype (at that position)."""
+    if aval.dtype not in domain:
+        where = "" if position is None else f" at position {position}"
+        raise TypeError(f"{op} does not accept dtype {dtypes.name(aval.dtype)}{where}. Accepted dtypes: {describe(domain)}.")
+
+
+def check_equal_dtypes(op: str, avals: Sequence[ShapedArray]) -> None:
+    """TypeError unless all operands have one dtype."""
+    first = avals[0].dtype
+    if any(a.dtype != first for a in avals):
+        raise TypeError(
+            f"lax.{op} requires arguments to have the same dtypes, got {', '.join(dtypes.name(a.dtype) for a in avals)}. "
+            "The functions of numpy convert to a common dtype; lax does not."
+        )
+
+
+def common_shape(op: str, avals: Sequence[ShapedArray]) -> tuple[int, ...]:
+    """The shape of an elementwise result. Operands of rank 0 go with anything; the others have equal rank, and sizes equal or 1. TypeError if not."""
+    first = avals[0].shape
+    if all(a.shape == first for a in avals):
+        return first
+    shapes = [a.shape for a in avals if a.shape]
+    if len({len(s) for s in shapes}) > 1:
+        raise TypeError(
+            f"{op}: arrays must have equal numbers of dimensions (or none), got shapes {', '.join(str(a.shape) for a in avals)}"
+        )
+    out = []
+    for sizes in zip(*shapes, strict=True):
+        proper = {n for n in sizes if n != 1}
+        if len(proper) > 1:
+            raise TypeError(f"{op} got incompatible shapes for broadcasting: {', '.join(str(a.shape) for a in avals)}.")
+        out.append(proper.pop() if proper else 1)
+    return tuple(out)
+
+
+def check_count(op: str, avals: Sequence[ShapedArray], count: int) -> None:
+    if len(avals) != count:
+        raise TypeError(f"{op} takes {count} operands, got {len(avals)}")
+
+
+def same(dtype: Any) -> Any:
+    return dtype
+
+
+def to_bool(dtype: Any) -> Any:
+    return dtypes.bool_
+
+
+def elementwise_typ(op: str, *domains: Domain, result: Callable[[Any], Any] = same) -> Callable[..., ShapedArray]:
+    """One operand for each domain, all of one dtype; `result` maps it to the result's. Weak if all operands are."""
+
+    def unary_typ(*avals: ShapedArray, **params: Any) -> ShapedArray:
+        check_count(op, avals, 1)
+        (x,) = avals
+        check_domain(op, x, domains[0])
+        d = result(x.dtype)
+        return x if d == x.dtype else ShapedArray(x.shape, d, x.weak_type)
+
+    def typ(*avals: ShapedArray, **params: Any) -> ShapedArray:
+        check_count(op, avals, len(domains))
+        for k, (a, domain) in enumerate(zip(avals, domains, strict=True)):
+            check_domain(op, a, domain, k)
+        check_equal_dtypes(op, avals)
+        return ShapedArray(common_shape(op, avals), result(avals[0].dtype), all(a.weak_type for a in avals))
+
+    return unary_typ if len(domains) == 1 else typ
+
+
+def elementwise_lower(scalar: Callable[..., Scalar], exact: bool = True) -> Callable[..., Map]:
+    """`scalar(b, *operands, **params)` at each index. Without `exact`, narrow floats are computed in float32 and rounded to the result's dtype."""
+
+    def lower(avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedArray], **params: Any) -> Map:
+        (out,) = avals_out
+        stretched = any(a.shape and a.shape != out.shape for a in avals_in)
+        axes = [[n != 1 or m == 1 for n, m in zip(a.shape, out.shape, strict=False)] for a in avals_in] if stretched else None
+        in_float32 = not exact and any(isinstance(FORMATS.get(a.dtype), FloatFormat) for a in avals_in)
+
+        def operands(indices: Sequence[Index], reads: Sequence[Read]) -> Iterable[Scalar]:
+            if axes is None:
+                return (r(indices if a.shape else ()) for r, a in zip(reads, avals_in, strict=True))
+            return (r([i if own else ZERO for i, own in zip(indices, mine, strict=False)]) for r, mine in zip(reads, axes, strict=True))
+
+        def body(b: Builder, indices: Sequence[Index], reads: Sequence[Read]) -> Scalar:
+            xs = operands(indices, reads)
+            if not in_float32:
+                return scalar(b, *xs, **params)
+            y = scalar(b, *(x.value if isinstance(x, Narrow) and x.value.dtype == F32 else x for x in xs), **params)
+            return b.narrow(out.dtype, y) if out.dtype in FORMATS else y
+
+        return Map(body, flat=not stretched)
+
+    return lower
+
+
+# bits
+
+
+def raw_dtype(dtype: Any) -> np.dtype:
+    """The unsigned dtype that holds the bits of one element (uint8 for those of fewer bits)."""
+    return np.dtype(f"uint{max(itemsize_bits(dtype), 8)}")
+
+
+def raw_bits(b: Builder, x: Scalar) -> Expr:
+    """The bits of a scalar that is neither bool nor complex, as an unsigned integer; upper bits of sub-byte ones are 0."""
+    (stored,) = b.to_storage(x)
+    return b.bitcast(stored, raw_dtype(x.dtype))
+
+
+def from_raw_bits(b: Builder, dtype: Any, bits: Expr) -> Scalar:
+    """The inverse of `raw_bits`."""
+    return b.from_storage(dtype, (bits,)) if itemsize_bits(dtype) < 8 else b.bitcast(bits, dtype)
+
+
+# samples
+
+
+def edges(dtype: Any) -> np.ndarray:
+    """The values of a dtype where things go wrong: zeros of both signs, ones, halves, subnormals, extremes, infinities, NaN."""
+    d = np.dtype(dtype)
+    if d == np.bool_:
+        return np.array([False, True])
+    if d in INT:
+        info = ml_dtypes.iinfo(d)
+        low, high = int(info.min), int(info.max)
+        near = {v for v in (0, 1, 2, 3, 5, 7, -1, -2, -3, -7, low, low + 1, high, high - 1, high // 2 + 1, 100, 31, 8) if low <= v <= high}
+        return np.array(sorted(near), np.int64 if low < 0 else np.uint64).astype(d)
+    if d in COMPLEX:
+        part = np.array([0.0, -0.0, 1.0, -1.5, np.inf, -np.inf, np.nan, 1e-3, 30.0], np.empty(0, d).real.dtype)
+        out = np.empty((len(part), len(part)), d)
+        out.real, out.imag = part[:, None], part
+        return out.reshape(-1)
+    info = ml_dtypes.finfo(d)
+    values = [
+        0.0,
+        0.5,
+        1.0,
+        1.5,
+        2.0,
+        2.5,
+        3.0,
+        0.25,
+        10.0,
+        100.0,
+        1e-3,
+        7.3,
+        info.eps,
+        info.smallest_normal,
+        info.smallest_subnormal,
+        info.max,
+    ]
+    with np.errstate(all="ignore"):
+        positive = np.array([*map(float, values), np.inf, np.nan]).astype(d)
+        return np.concatenate([positive, (-positive.astype(np.float64)).astype(d)])
+
+
+def pairs(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Every element of `x` with every element of `y`, flat."""
+    return np.repeat(x, len(y)), np.tile(y, len(x))
+
+
+def ordered(domain: Domain) -> list[Any]:
+    """The dtypes of a domain, in a fixed order."""
+    return [d for d in dtypes.ALL if d in domain]
+
+
+_MAIN = (dtypes.float32, dtypes.int32, dtypes.bool_, dtypes.complex64)
+
+
+def unary_samples(domain: Domain, params: Sequence[dict[str, Any]] = ({},), limit: float = np.inf) -> Callable[[], Iterable[Any]]:
+    """Edge values and random ones of each dtype, and awkward shapes. `limit`: the largest finite magnitude tried."""
+
+    def bounded(x: np.ndarray) -> np.ndarray:
+        if limit == np.inf:
+            return x
+        with np.errstate(all="ignore"):
+            size = np.abs(x.astype(np.complex128 if x.dtype.kind == "c" else np.float64))
+        return np.where((size > limit) & np.isfinite(size), np.ones((), x.dtype), x)
+
+    def samples() -> Iterable[Any]:
+        for p in params:
+            for d in ordered(domain):
+                yield (bounded(edges(d)),), p
+                yield (bounded(filled((5, 7), d)),), p
+            main = next((d for d in _MAIN if d in domain), None)
+            if main is not None:
+                for shape in [(), (1,), (0, 3), (2, 1, 3)]:
+                    yield (bounded(filled(shape, main, seed=1)),), p
+
+    return samples
+
+
+def nary_samples(domains: Sequence[Domain], params: Sequence[dict[str, Any]] = ({},)) -> Callable[[], Iterable[Any]]:
+    """For each dtype of the first domain: all pairs of edge values, random ones; operands of rank 0 and of size 1 axes."""
+    first = domains[0]
+
+    def operands(shapes: Sequence[tuple[int, ...]], d: Any) -> tuple[np.ndarray, ...]:
+        return tuple(filled(s, d, seed=k) for k, s in enumerate(shapes))
+
+    def samples() -> Iterable[Any]:
+        n = len(domains)
+        for p in params:
+            for d in ordered(first):
+                x, y = pairs(edges(d)[:40], edges(d)[:40])
+                yield (x, y, *[np.roll(x, 7)] * (n - 2))[:n], p
+                yield operands([(5, 7)] * n, d), p
+            main = next((d for d in _MAIN if d in first), None)
+            if main is not None:
+                for shapes in [
+                    ((),) * n,
+                    ((0, 3),) * n,
+                    ((2, 3),) + ((),) * (n - 1),
+                    ((),) + ((2, 3),) * (n - 1),
+                    ((2, 1),) + ((1, 3),) * (n - 1),
+                ]:
+                    yield operands(shapes, main), p
+
+    return samples
+
+
+# constructors
+
+
+def elementwise(
+    name: str,
+    *domains: Domain,
+    oracle: Callable[..., Any],
+    scalar: Callable[..., Scalar],
+    exact: bool = False,
+    ulps: float = 0.0,
+    floor: float = 0.0,
+    result: Callable[[Any], Any] = same,
+    typ: Callable[..., Any] | None = None,
+    samples: Callable[[], Iterable[Any]] | None = None,
+    **rules: Any,
+) -> Op:
+    """An elementwise op of one operand for each domain. See `elementwise_typ`, `elementwise_lower`, `Oracle`."""
+    if samples is None:
+        samples = unary_samples(domains[0]) if len(domains) == 1 else nary_samples(domains)
+    return Op(
+        name,
+        typ=typ or elementwise_typ(name, *domains, result=result),
+        oracle=Oracle(oracle, ulps, floor),
+        lower=elementwise_lower(scalar, exact),
+        samples=samples,
+        **rules,
+    )
+
+
+def unary(name: str, domain: Domain, **fields: Any) -> Op:
+    """A function of one operand. Fields as of `elementwise`."""
+    return elementwise(name, domain, **fields)
+
+
+def binary(name: str, domain: Domain, **fields: Any) -> Op:
+    """A function of two operands of one dtype."""
+    return elementwise(name, domain, domain, **fields)
+
+
+def compare(name: str, domain: Domain, **fields: Any) -> Op:
+    """A relation of two operands of one dtype: a bool."""
+    return elementwise(name, domain, domain, result=to_bool, exact=True, **fields)

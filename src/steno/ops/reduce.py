@@ -1,0 +1,394 @@
+"""Reductions along axes: sums, products, extrema, logic, positions of extrema, and folds by a user's computation.
+
+All are folds in the canonical order (ir/loops.py), so results do not depend on layout, vector width or threads. Narrow floats are accumulated in
+float32 and rounded once; integers wrap in their dtype.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from steno.core import dtypes
+from steno.core.aval import ShapedArray
+from steno.core.jaxpr import ClosedJaxpr, Jaxpr, open_jaxpr
+from steno.core.op import Op
+from steno.core.trace import trace_to_jaxpr
+from steno.ir.expr import BOOL as BOOL_DTYPE
+from steno.ir.expr import I64, Builder, Expr, Scalar
+from steno.ir.kinds import Map, Reduce
+from steno.ir.narrow import FORMATS
+from steno.ops.arithmetic import add, less, max_, maximum, minimum, mul
+from steno.ops.compare import lt, select_n
+from steno.ops.families import ANY, BOOL, INT, NUMBER, REAL, Domain, check_domain, edges, ordered
+from steno.ops.inline import lanes_function, scalar_function
+from steno.ops.oracle import Oracle, as_dtype, complex_mul, fold, highest, lexicographic_less, lowest, primitive, widen
+from steno.ops.samples import filled, small
+from steno.ops.shape import broadcast_in_dim
+
+Shape = tuple[int, ...]
+
+
+def check_axes(op: str, x: ShapedArray, axes: Sequence[int]) -> None:
+    """ValueError for an axis the operand does not have, or that occurs twice."""
+    if any(not 0 <= a < x.ndim for a in axes):
+        raise ValueError(f"{op}: axes {tuple(axes)} are out of bounds for an operand of type {x.str_short()}; wanted 0 <= axis < {x.ndim}")
+    if len(set(axes)) != len(axes):
+        raise ValueError(f"{op}: axes must be distinct, got {tuple(axes)}")
+
+
+def without(shape: Shape, axes: Sequence[int]) -> Shape:
+    return tuple(n for a, n in enumerate(shape) if a not in axes)
+
+
+def accumulator(dtype: Any) -> Any:
+    """What elements of a dtype are folded in: float32, int8 or uint8 for narrow dtypes, itself for others."""
+    f = FORMATS.get(dtype)
+    return dtype if f is None else f.value
+
+
+def _identity_lower(avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedArray], **params: Any) -> Map:
+    return Map(lambda b, indices, reads: reads[0](indices), view=True, flat=True)
+
+
+def reduction(
+    name: str,
+    domain: Domain,
+    *,
+    identity: Callable[[Any], Any],
+    combine: Callable[[Builder, Scalar, Scalar], Scalar],
+    oracle: Callable[[np.ndarray, np.ndarray], np.ndarray],
+    wanted: str | None = None,
+    filler: Callable[..., np.ndarray] = filled,
+    **rules: Any,
+) -> Op:
+    """A fold of the elements along `axes`. `identity(dtype)`: the neutral element of the dtype; `oracle(acc, x)`: `combine` on ndarrays."""
+
+    def typ(x: ShapedArray, *, axes: Shape, out_sharding: Any = None) -> ShapedArray:
+        check_domain(name, x, domain)
+        check_axes(name, x, axes)
+        return ShapedArray(without(x.shape, axes), x.dtype, x.weak_type)
+
+    def specification(x: np.ndarray, *, axes: Shape, out_sharding: Any = None) -> np.ndarray:
+        if not axes:
+            return x.copy()
+        (out,) = fold((widen(x),), axes, (identity(x.dtype),), lambda p, q: (oracle(p[0], q[0]),))
+        return as_dtype(out, x.dtype)
+
+    def lower(avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedArray], *, axes: Shape, out_sharding: Any = None) -> Any:
+        d = avals_in[0].dtype
+        if not axes:
+            return _identity_lower(avals_in, avals_out)
+        acc = accumulator(d)
+        return Reduce(
+            axes=tuple(sorted(axes)),
+            identity=lambda b: (b.const(identity(d), acc),),
+            combine=lambda b, p, q: (combine(b, p[0], q[0]),),
+            element=None if acc == d else lambda b, position, values: (b.convert(values[0], acc),),
+            result=None if acc == d else lambda b, p: (b.convert(p[0], d),),
+        )
+
+    def samples() -> Iterable[Any]:
+        for d in ordered(domain):
+            yield (edges(d),), {"axes": (0,)}
+            yield (filler((5, 70), d),), {"axes": (1,)}
+            yield (filler((70, 5), d),), {"axes": (0,)}
+            yield (np.zeros((0, 2), d),), {"axes": (0,)}
+        main = dtypes.float32 if dtypes.float32 in domain else dtypes.int32
+        for shape, axes in [
+            ((), ()),
+            ((3,), ()),
+            ((3, 4), (0, 1)),
+            ((3, 4), (1, 0)),
+            ((2, 3, 4), (0, 2)),
+            ((2, 3, 4), (1,)),
+            ((1, 5), (0,)),
+            ((5, 1), (1,)),
+            ((3, 0), (0,)),
+            ((0,), (0,)),
+            ((1,), (0,)),
+            ((63,), (0,)),
+            ((64,), (0,)),
+            ((65,), (0,)),
+            ((200,), (0,)),
+            ((4096,), (0,)),
+            ((9000,), (0,)),
+            ((2, 130, 70), (1, 2)),
+        ]:
+            yield (small(shape, main, 1) if math.prod(shape) > 1000 else filler(shape, main, 1),), {"axes": axes}
+
+    return Op(name, typ=typ, oracle=Oracle(specification), lower=lower, samples=samples, **rules)
+
+
+def _constant(value: Any) -> Callable[[Any], Any]:
+    return lambda dtype: value
+
+
+reduce_sum = reduction("reduce_sum", NUMBER, identity=_constant(0), combine=lambda b, p, q: b.add(p, q), oracle=np.add)
+reduce_prod = reduction(
+    "reduce_prod",
+    NUMBER,
+    identity=_constant(1),
+    combine=lambda b, p, q: b.mul(p, q),
+    oracle=lambda p, q: complex_mul(p, q) if p.dtype.kind == "c" else np.multiply(p, q),
+)
+
+
+def _later(p: np.ndarray, q: np.ndarray) -> np.ndarray:
+    return np.where(lexicographic_less(q, p), p, q) if p.dtype.kind == "c" else primitive("max")(p, q)
+
+
+def _earlier(p: np.ndarray, q: np.ndarray) -> np.ndarray:
+    return np.where(lexicographic_less(p, q), p, q) if p.dtype.kind == "c" else primitive("min")(p, q)
+
+
+reduce_max = reduction("reduce_max", ANY, identity=lowest, combine=maximum, oracle=_later)
+"""NaN if there is one; the least value of the dtype for no elements."""
+reduce_min = reduction("reduce_min", ANY, identity=highest, combine=minimum, oracle=_earlier)
+
+_LOGIC = BOOL | (INT - frozenset((dtypes.int2, dtypes.int4, dtypes.uint2, dtypes.uint4)))
+
+
+def _all_bits(dtype: Any) -> Any:
+    return True if dtype == dtypes.bool_ else -1 if dtype in dtypes.SIGNED else int(np.iinfo(dtype).max)
+
+
+reduce_and = reduction("reduce_and", _LOGIC, identity=_all_bits, combine=lambda b, p, q: b.and_(p, q), oracle=np.bitwise_and)
+reduce_or = reduction("reduce_or", _LOGIC, identity=_constant(0), combine=lambda b, p, q: b.or_(p, q), oracle=np.bitwise_or)
+reduce_xor = reduction("reduce_xor", _LOGIC, identity=_constant(0), combine=lambda b, p, q: b.xor(p, q), oracle=np.bitwise_xor)
+
+# positions of extrema
+
+_NOWHERE = (1 << 63) - 1
+
+
+def _arg_typ(name: str) -> Callable[..., ShapedArray]:
+    def typ(x: ShapedArray, *, axes: Shape, index_dtype: Any) -> ShapedArray:
+        check_domain(name, x, REAL)
+        if len(axes) != 1:
+            raise ValueError(f"{name}: axes must hold one axis, got {axes}")
+        check_axes(name, x, axes)
+        if index_dtype not in INT:
+            raise TypeError(f"{name}: index_dtype must be an integer dtype, got {dtypes.name(index_dtype)}")
+        if x.shape[axes[0]] < 1:
+            raise ValueError(f"{name}: the reduced axis must not be empty, got an operand of shape {x.shape} and axis {axes[0]}")
+        return ShapedArray(without(x.shape, axes), index_dtype)
+
+    return typ
+
+
+def _arg_oracle(position: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
+    """The first NaN, or the first of the extreme elements."""
+
+    def run(x: np.ndarray, *, axes: Shape, index_dtype: Any) -> np.ndarray:
+        v = widen(x)
+        nan = v != v
+        first = position(np.where(nan, np.zeros((), v.dtype), v), axis=axes[0])
+        at = np.where(nan.any(axis=axes[0]), np.argmax(nan, axis=axes[0]), first)
+        return as_dtype(at.astype(accumulator(index_dtype)), index_dtype)
+
+    return run
+
+
+def _arg_lower(neutral: Callable[[Any], Any], better: Callable[[Builder, Scalar, Scalar], Expr]) -> Callable[..., Reduce]:
+    """Folds (value, position) pairs; `better(b, x, y)`: x wins over y."""
+
+    def lower(avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedArray], *, axes: Shape, index_dtype: Any) -> Reduce:
+        d = avals_in[0].dtype
+        acc = accumulator(d)
+
+        def combine(b: Builder, p: tuple[Scalar, ...], q: tuple[Scalar, ...]) -> tuple[Scalar, ...]:
+            (x, i), (y, j) = p, q
+            tie = b.eq(x, y)
+            wins = better(b, y, x)
+            if dtypes.kind(d) == "f":
+                x_nan, y_nan = b.is_nan(x), b.is_nan(y)
+                tie = b.or_(tie, b.and_(x_nan, y_nan))
+                wins = b.or_(wins, b.and_(y_nan, b.not_(x_nan)))
+            take = b.or_(wins, b.and_(tie, b.lt(j, i)))
+            return b.select(take, y, x), b.select(take, j, i)
+
+        return Reduce(
+            axes=axes,
+            identity=lambda b: (b.const(neutral(d), acc), b.const(_NOWHERE, I64)),
+            combine=combine,
+            element=lambda b, position, values: (values[0] if acc == d else b.convert(values[0], acc), position),
+            result=lambda b, p: (b.convert(p[1], index_dtype),),
+        )
+
+    return lower
+
+
+def _arg_samples() -> Iterable[Any]:
+    index = {"index_dtype": dtypes.int32}
+    for d in ordered(REAL):
+        yield (edges(d),), {"axes": (0,), **index}
+        yield (filled((5, 70), d),), {"axes": (1,), **index}
+        yield (filled((70, 5), d),), {"axes": (0,), **index}
+    for values in [[1, 3, np.nan, 3, np.nan], [-0.0, 0.0, -0.0], [np.inf] * 3, [-np.inf] * 3, [2, 3, 3, 2]]:
+        yield (np.array(values, np.float32),), {"axes": (0,), **index}
+    for d in (dtypes.int64, dtypes.uint8, dtypes.int4):
+        yield (small((300,), "int32"),), {"axes": (0,), "index_dtype": d}
+        yield (np.arange(300, dtype=np.int32),), {"axes": (0,), "index_dtype": d}
+    for shape, axis in [((2, 3, 4), 1), ((1, 2), 0), ((0, 3), 1), ((9000,), 0)]:
+        yield (small(shape, "float32"),), {"axes": (axis,), **index}
+
+
+argmax = Op(
+    "argmax",
+    typ=_arg_typ("argmax"),
+    oracle=Oracle(_arg_oracle(np.argmax)),
+    lower=_arg_lower(lowest, lambda b, x, y: less(b, y, x)),
+    samples=_arg_samples,
+)
+"""The position of the first NaN, else of the first greatest element, modulo the width of `index_dtype`."""
+argmin = Op("argmin", typ=_arg_typ("argmin"), oracle=Oracle(_arg_oracle(np.argmin)), lower=_arg_lower(highest, less), samples=_arg_samples)
+
+# folds by a computation
+
+
+def _check_reduce(operands: Sequence[ShapedArray], inits: Sequence[ShapedArray], dimensions: Shape) -> None:
+    shapes = [a.shape for a in operands]
+    if not operands or len(operands) != len(inits):
+        raise TypeError(
+            f"reduce takes as many initial values as operands, and at least one, got {len(operands)} operands and {len(inits)} initial values"
+        )
+    if any(s != shapes[0] for s in shapes):
+        raise TypeError(f"reduce: operands must have equal shapes, got {', '.join(map(str, shapes))}")
+    if any(i.shape for i in inits):
+        raise TypeError(f"reduce: initial values must be scalars, got shapes {', '.join(str(i.shape) for i in inits)}")
+    for x, i in zip(operands, inits, strict=True):
+        if x.dtype != i.dtype:
+            raise TypeError(
+                f"reduce: an initial value must have its operand's dtype, got {dtypes.name(i.dtype)} for {dtypes.name(x.dtype)}"
+            )
+    check_axes("reduce", operands[0], dimensions)
+
+
+def _reduce_typ(*avals: ShapedArray, computation: Any, jaxpr: Jaxpr | ClosedJaxpr, dimensions: Shape) -> list[ShapedArray]:
+    n = len(avals) // 2
+    operands, inits = avals[:n], avals[n:]
+    _check_reduce(operands, inits, dimensions)
+    out = [v.aval for v in open_jaxpr(jaxpr).outvars]
+    for x, o in zip(operands, out, strict=True):
+        if o.shape or o.dtype != x.dtype:
+            raise TypeError(
+                f"reduce: the computation must give scalars of the operands' dtypes, got {o.str_short()} for {dtypes.name(x.dtype)}"
+            )
+    return [ShapedArray(without(x.shape, dimensions), x.dtype, x.weak_type and i.weak_type) for x, i in zip(operands, inits, strict=True)]
+
+
+def _reduce_oracle(*args: np.ndarray, computation: Any, jaxpr: Any, dimensions: Shape) -> list[np.ndarray]:
+    n = len(args) // 2
+    operands, inits = args[:n], args[n:]
+    run = lanes_function(jaxpr)
+    kept = without(operands[0].shape, dimensions)
+    start = tuple(np.broadcast_to(i, kept) for i in inits)
+    if not math.prod(operands[0].shape[d] for d in dimensions):
+        return [np.array(s) for s in start]
+    return [np.array(np.broadcast_to(y, kept)) for y in run(*start, *_fold_oracle(*operands, jaxpr=jaxpr, dimensions=dimensions))]
+
+
+def _reduce_expand(*args: Any, computation: Any, jaxpr: Any, dimensions: Shape) -> list[Any]:
+    """The fold of the elements, then the initial values combined with it once."""
+    n = len(args) // 2
+    operands, inits = args[:n], args[n:]
+    shape = operands[0].shape
+    kept = without(shape, dimensions)
+    start = [broadcast_in_dim(i, shape=kept, broadcast_dimensions=(), sharding=None) for i in inits]
+    if not math.prod(shape[d] for d in dimensions):
+        return start
+    return reduce_combine(*start, *reduce_fold(*operands, jaxpr=jaxpr, dimensions=dimensions), jaxpr=jaxpr)
+
+
+def _computation(jaxpr: Any) -> Callable[..., tuple[Scalar, ...]]:
+    run = scalar_function(jaxpr)
+    return lambda b, p, q: tuple(run(b, *p, *q))
+
+
+def _fold_typ(*operands: ShapedArray, jaxpr: Any, dimensions: Shape) -> list[ShapedArray]:
+    return [x.update(shape=without(x.shape, dimensions)) for x in operands]
+
+
+def _fold_oracle(*operands: np.ndarray, jaxpr: Any, dimensions: Shape) -> list[np.ndarray]:
+    """Elements of the fold carry a flag whether they are there, so that its neutral element needs no value."""
+    run = lanes_function(jaxpr)
+
+    def combine(p: tuple[np.ndarray, ...], q: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
+        both = run(*p[1:], *q[1:])
+        values = [
+            np.where(p[0] & q[0], np.broadcast_to(c, x.shape), np.where(p[0], x, y)) for c, x, y in zip(both, p[1:], q[1:], strict=True)
+        ]
+        return (p[0] | q[0], *values)
+
+    present = np.ones(operands[0].shape, bool)
+    return list(fold((present, *operands), dimensions, (False,) + (0,) * len(operands), combine)[1:])
+
+
+def _fold_lower(avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedArray], *, jaxpr: Any, dimensions: Shape) -> Reduce:
+    run = _computation(jaxpr)
+
+    def combine(b: Builder, p: tuple[Any, ...], q: tuple[Any, ...]) -> tuple[Scalar, ...]:
+        both = run(b, p[1:], q[1:])
+        present = b.and_(p[0], q[0])
+        values = [b.select(present, c, b.select(p[0], x, y)) for c, x, y in zip(both, p[1:], q[1:], strict=True)]
+        return (b.or_(p[0], q[0]), *values)
+
+    return Reduce(
+        axes=tuple(sorted(dimensions)),
+        identity=lambda b: (b.const(False, BOOL_DTYPE), *(b.const(0, a.dtype) for a in avals_in)),
+        combine=combine,
+        element=lambda b, position, values: (b.const(True, BOOL_DTYPE), *values),
+        result=lambda b, acc: tuple(acc[1:]),
+    )
+
+
+reduce_fold = Op("reduce_fold", typ=_fold_typ, oracle=_fold_oracle, lower=_fold_lower, multiple_results=True)
+"""What `reduce` gives before its initial values come in; there is at least one element."""
+
+
+def _combine_typ(*avals: ShapedArray, jaxpr: Any) -> list[ShapedArray]:
+    return list(avals[: len(avals) // 2])
+
+
+def _combine_lower(avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedArray], *, jaxpr: Any) -> Map:
+    run = scalar_function(jaxpr)
+    return Map(lambda b, indices, reads: run(b, *(r(indices) for r in reads)), flat=True)
+
+
+def _combine_oracle(*args: np.ndarray, jaxpr: Any) -> list[np.ndarray]:
+    return [np.array(np.broadcast_to(y, args[0].shape)) for y in lanes_function(jaxpr)(*args)]
+
+
+reduce_combine = Op("reduce_combine", typ=_combine_typ, oracle=_combine_oracle, lower=_combine_lower, multiple_results=True)
+"""A computation of `reduce` on each pair of elements."""
+
+
+def _reduce_samples() -> Iterable[Any]:
+    def program(f: Callable[..., Any], *ds: Any) -> Any:
+        return trace_to_jaxpr(f, [ShapedArray((), d) for d in ds + ds])
+
+    f, i = dtypes.float32, dtypes.int32
+    total = program(lambda p, x: [add(p, mul(x, x))], f)
+    largest = program(lambda p, k, x, j: [max_(p, x), select_n(lt(p, x), k, j)], f, i)
+    for shape, dims in [
+        ((3, 4), (0,)),
+        ((3, 4), (1,)),
+        ((200,), (0,)),
+        ((2, 3, 4), (0, 2)),
+        ((0, 3), (0,)),
+        ((1, 3), (0,)),
+        ((3, 0), (0,)),
+        ((2,), ()),
+    ]:
+        params = {"computation": None, "jaxpr": total, "dimensions": dims}
+        yield (small(shape, f), np.float32(0.5)), params
+        position = np.arange(math.prod(shape), dtype=np.int32).reshape(shape)
+        yield (small(shape, f), position, np.float32(-np.inf), np.int32(-1)), {**params, "jaxpr": largest}
+
+
+reduce_ = Op("reduce", typ=_reduce_typ, oracle=_reduce_oracle, expand=_reduce_expand, multiple_results=True, samples=_reduce_samples)
+"""A fold by a computation: `jaxpr` takes accumulators, then elements, and gives accumulators. Operands, then their initial values."""

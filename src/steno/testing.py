@@ -1,0 +1,317 @@
+"""Checks that op records keep their promises: specification, lowered code, eager evaluation and compiled programs agree.
+
+    for args, params in op.samples():
+        check_op(op, args, params)
+
+Lowered code runs here without a compiler: bodies are built by a Builder and evaluated on NumPy lanes (`steno.ir.interp`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from steno._native import ArrayImpl
+from steno.core import dtypes
+from steno.core.aval import ShapedArray
+from steno.core.interpret import to_ndarray
+from steno.core.op import Op
+from steno.ir.expr import Builder, Expr, Scalar, registers, storage
+from steno.ir.index import Index, LoopVar, linear, var
+from steno.ir.interp import evaluate, evaluate_index
+from steno.ir.kinds import Cumulative, Map, Reduce, Update
+from steno.ir.loops import Buffer
+from steno.ops.oracle import fold
+
+# comparing
+
+
+def ulp(x: np.ndarray, dtype: Any) -> np.ndarray:
+    """The distance between neighbouring numbers of the (real) `dtype` at magnitude `x`, in long double."""
+    info = ml_dtypes.finfo(dtype)
+    _, e = np.frexp(np.maximum(np.abs(x), np.longdouble(float(info.smallest_normal))))
+    return np.ldexp(np.longdouble(1), e - 1 - info.nmant)
+
+
+def differences(got: Any, want: Any, ulps: float = 0.0, floor: float = 0.0, args: Sequence[Any] = ()) -> str:
+    """In words, where `got` is not `want` (see `steno.ops.oracle.Oracle`); empty if it is. Any NaN equals any NaN."""
+    got, want = np.asarray(got), np.asarray(want)
+    if got.shape != want.shape or got.dtype != want.dtype:
+        return f"got {got.dtype}{got.shape} instead of {want.dtype}{want.shape}"
+    good = same(got, want)
+    if ulps and dtypes.kind(got.dtype) in "fc":
+        good |= _near(got, want, ulps, floor)
+    if np.all(good):
+        return ""
+    at = np.argwhere(~good)[:5]
+    lines = []
+    for index in map(tuple, at):
+        operands = ", ".join(str(np.asarray(a)[index]) for a in args if np.asarray(a).shape == got.shape)
+        lines.append(f"at {list(map(int, index))}: got {got[index]!r}, want {want[index]!r}" + (f" for ({operands})" if operands else ""))
+    return f"{np.count_nonzero(~good)} of {good.size} differ\n  " + "\n  ".join(lines)
+
+
+def same(got: np.ndarray, want: np.ndarray) -> np.ndarray:
+    """Where two arrays of one dtype have equal bits, or both NaN."""
+    if got.dtype.kind == "c":
+        return same(got.real, want.real) & same(got.imag, want.imag)
+    if dtypes.kind(got.dtype) != "f":
+        return np.asarray(got == want)
+    g, w = got.astype(np.float64), want.astype(np.float64)
+    return (g == w) & (np.signbit(g) == np.signbit(w)) | np.isnan(g) & np.isnan(w)
+
+
+def _near(got: np.ndarray, want: np.ndarray, ulps: float, floor: float) -> np.ndarray:
+    if got.dtype.kind == "c":
+        # error and unit by the modulus; NaN and infinite components must be those of the specification
+        g, w = got.astype(np.clongdouble), want.astype(np.clongdouble)
+        with np.errstate(all="ignore"):
+            size = np.maximum(np.hypot(w.real, w.imag), floor)
+            unit = ulp(size, got.real.dtype)
+            near = [np.abs(a - b) <= ulps * unit for a, b in ((g.real, w.real), (g.imag, w.imag))]
+        return (same(got.real, want.real) | near[0]) & (same(got.imag, want.imag) | near[1])
+    g, w = got.astype(np.longdouble), want.astype(np.longdouble)
+    with np.errstate(all="ignore"):
+        return np.abs(g - w) <= ulps * ulp(np.maximum(np.abs(w), floor), got.dtype)
+
+
+# lowered code on lanes
+
+
+def logical(x: Any) -> ShapedArray:
+    """The aval of an ndarray, of its very dtype (64-bit ones too), or of an array of keys."""
+    if isinstance(x, ArrayImpl):
+        return x.aval
+    x = np.asarray(x)
+    return ShapedArray(x.shape, x.dtype)
+
+
+def _words(x: np.ndarray, dtype: Any) -> np.ndarray:
+    """The memory of an array as flat primitive elements."""
+    primitive, _ = storage(dtype)
+    return np.ascontiguousarray(x).reshape(-1).view(primitive)
+
+
+def _array(words: Sequence[np.ndarray], aval: ShapedArray) -> np.ndarray:
+    """The inverse of `_words`, from one array for each component. Keys are uint64."""
+    flat = np.ascontiguousarray(np.stack([np.broadcast_to(w, (aval.size,)) for w in words], axis=-1)).reshape(-1)
+    dtype = np.dtype(np.uint64) if isinstance(aval.dtype, dtypes.KeyDType) else aval.dtype
+    return flat.view(dtype).reshape(aval.shape)
+
+
+class _Lanes:
+    """Operands in memory, and lanes of loop variables over an index space."""
+
+    def __init__(self, args: Sequence[np.ndarray], avals: Sequence[ShapedArray], space: Sequence[int]) -> None:
+        self.b = Builder()
+        self.avals = avals
+        self.buffers = [Buffer(f"in{k}", storage(a.dtype)[0], a.size * storage(a.dtype)[1], "input") for k, a in enumerate(avals)]
+        self.memory = {id(buffer): _words(x, a.dtype) for buffer, x, a in zip(self.buffers, args, avals, strict=True)}
+        self.vars = [LoopVar(f"i{k}", n) for k, n in enumerate(space)]
+        self.indices = [var(v) for v in self.vars]
+        grid = np.indices(tuple(space)).reshape(len(space), math.prod(space))
+        self.lanes = dict(zip(self.vars, grid, strict=True))
+        self.count = math.prod(space)
+        self.locals: dict[str, np.ndarray] = {}
+
+    def read(self, k: int) -> Any:
+        aval, buffer = self.avals[k], self.buffers[k]
+
+        def read(indices: Sequence[Index], guard: Expr | None = None) -> Any:
+            assert len(indices) == aval.ndim, f"operand {k} of shape {aval.shape} read at {indices}"
+            return self.b.load(buffer, linear(list(indices), aval.shape), guard, aval.dtype)
+
+        return read
+
+    def leaf(self, e: Expr, value: Any) -> np.ndarray:
+        if e.op == "index":
+            return evaluate_index(e.attr, self.lanes, value)
+        if e.op == "local":
+            return self.locals[e.attr]
+        assert e.op == "load", e
+        buffer, offset, guard = e.attr
+        memory = self.memory[id(buffer)]
+        at = np.broadcast_to(evaluate_index(offset, self.lanes, value), (self.count,))
+        valid = np.ones(self.count, bool) if guard is None else np.broadcast_to(value(guard), (self.count,))
+        assert ((0 <= at[valid]) & (at[valid] < memory.size)).all(), f"{buffer.name} of {memory.size} elements read at {at[valid]}"
+        assert ((offset.lo <= at[valid]) & (at[valid] <= offset.hi)).all(), (
+            f"bounds {offset.lo}..{offset.hi} of {offset} do not hold: {at[valid]}"
+        )
+        out = np.zeros(self.count, e.dtype)
+        out[valid] = memory[at[valid]]
+        return out
+
+    def select(self, chosen: np.ndarray) -> None:
+        """Keeps some of the lanes only."""
+        self.lanes = {v: lanes[chosen] for v, lanes in self.lanes.items()}
+        self.count = int(chosen.sum()) if chosen.dtype == bool else len(chosen)
+
+
+def values(args: Sequence[Any]) -> list[np.ndarray]:
+    """Samples as oracles take them."""
+    return [to_ndarray(x) if isinstance(x, ArrayImpl) else np.asarray(x) for x in args]
+
+
+def run_lowered(op: Op, args: Sequence[Any], params: dict[str, Any]) -> list[np.ndarray] | None:
+    """The results of the op's lowered code as ndarrays; None for kinds without scalar code (contractions, libraries, callbacks), and for
+    operands for which the op only has an expansion."""
+    avals = [logical(x) for x in args]
+    args = values(args)
+    out = op.typ(*avals, **params)
+    avals_out = list(out) if op.multiple_results else [out]
+    kind = None if op.lower is None else op.lower(avals, avals_out, **params)
+    if isinstance(kind, Map):
+        return _run_map(kind, args, avals, avals_out, op.multiple_results)
+    if isinstance(kind, Reduce):
+        return _run_reduce(kind, args, avals, avals_out)
+    if isinstance(kind, Cumulative):
+        return _run_cumulative(kind, args, avals, avals_out)
+    if isinstance(kind, Update):
+        return [_run_update(kind, args, avals)]
+    return None
+
+
+def _run_map(
+    kind: Map, args: Sequence[np.ndarray], avals: Sequence[ShapedArray], avals_out: Sequence[ShapedArray], several: bool
+) -> list[np.ndarray]:
+    if not avals_out:
+        return []
+    lanes = _Lanes(args, avals, avals_out[0].shape)
+    if not lanes.count:
+        return [np.zeros(a.shape, np.uint64 if isinstance(a.dtype, dtypes.KeyDType) else a.dtype) for a in avals_out]
+    out = kind.body(lanes.b, lanes.indices, [lanes.read(k) for k in range(len(args))])
+    scalars = list(out) if several else [out]
+    results = []
+    for s, a in zip(scalars, avals_out, strict=True):
+        assert s.dtype == a.dtype, f"the body gives {s.dtype}, typ {a.dtype}"
+        results.append(_array(evaluate(lanes.b.to_storage(s), lanes.count, lanes.leaf), a))
+    return results
+
+
+def _run_update(kind: Update, args: Sequence[np.ndarray], avals: Sequence[ShapedArray]) -> np.ndarray:
+    """Rounds: the r-th update of every element, for r = 0, 1, ..."""
+    target, dtype = avals[0], avals[0].dtype
+    words = storage(dtype)[1]
+    out = _words(args[0], dtype).copy().reshape(-1, words)
+    everything = _Lanes(args, avals, kind.space)
+    if not everything.count or not target.size:
+        return args[0].copy()
+    reads = [everything.read(k) for k in range(len(args))]
+    at, guard = kind.target(everything.b, everything.indices, reads)
+    assert len(at) == target.ndim
+    roots = [everything.b.index(linear(list(at), target.shape)), *([] if guard is None else [guard])]
+    values = evaluate(roots, everything.count, everything.leaf)
+    chosen = np.flatnonzero(values[1]) if guard is not None else np.arange(everything.count)
+    position = values[0][chosen]
+    assert ((0 <= position) & (position < target.size)).all()
+    counts: dict[int, int] = {}
+    rank = np.array([counts.__setitem__(p, counts.get(p, -1) + 1) or counts[p] for p in position.tolist()], int)
+    assert not kind.unique or not rank.any(), "unique, but an element is written twice"
+    for r in range(int(rank.max(initial=-1)) + 1):
+        lanes = _Lanes(args, avals, kind.space)
+        lanes.select(chosen[rank == r])
+        where = position[rank == r]
+        b = lanes.b
+        names = [f"old{k}" for k in range(words)]
+        lanes.locals = {n: out[where, k] for k, n in enumerate(names)}
+        old = b.from_storage(dtype, [b._leaf("local", storage(dtype)[0], n) for n in names])
+        value = kind.value(b, lanes.indices, [lanes.read(k) for k in range(len(args))], old)
+        assert value.dtype == dtype
+        for k, w in enumerate(evaluate(b.to_storage(value), lanes.count, lanes.leaf)):
+            out[where, k] = w
+    return _array([out[:, k] for k in range(words)], target)
+
+
+def _scalars(
+    b: Builder, dtypes_: Sequence[Any], values: Sequence[np.ndarray], prefix: str, memory: dict[str, np.ndarray]
+) -> tuple[Scalar, ...]:
+    """Scalars whose registers are leaves with the given lanes."""
+    out, rest = [], iter(values)
+    for k, d in enumerate(dtypes_):
+        leaves = []
+        for c, primitive in enumerate(registers(d)):
+            name = f"{prefix}{k}_{c}"
+            memory[name] = next(rest)
+            leaves.append(b.local(name, primitive))
+        out.append(b.from_registers(d, leaves))
+    return tuple(out)
+
+
+class _Fold:
+    """A Reduce or Cumulative as functions of register arrays."""
+
+    def __init__(self, kind: Reduce | Cumulative, dtypes_in: Sequence[Any]) -> None:
+        self.kind, self.dtypes_in = kind, dtypes_in
+        b = Builder()
+        identity = kind.identity(b)
+        self.dtypes = [s.dtype for s in identity]
+        self.identity = [e.attr for s in identity for e in b.to_registers(s)]
+
+    def _run(self, b: Builder, scalars: Sequence[Scalar], memory: dict[str, np.ndarray], flat: Any) -> tuple[np.ndarray, ...]:
+        arrays = np.broadcast_arrays(*memory.values())
+        shape = arrays[0].shape
+        lanes = {k: v.reshape(-1) for k, v in zip(memory, arrays, strict=True)}
+        roots = [e for s in scalars for e in flat(b, s)]
+        if not math.prod(shape):
+            return tuple(np.zeros(shape, e.dtype) for e in roots)
+        return tuple(v.reshape(shape) for v in evaluate(roots, math.prod(shape), lambda e, value: lanes[e.attr]))
+
+    def elements(self, args: Sequence[np.ndarray], position: np.ndarray) -> tuple[np.ndarray, ...]:
+        b, memory = Builder(), {"position": position}
+        raw = []
+        for k, (x, d) in enumerate(zip(args, self.dtypes_in, strict=True)):
+            primitive, count = storage(d)
+            words = np.ascontiguousarray(x).reshape(*x.shape, 1).view(primitive) if x.size else np.zeros((*x.shape, count), primitive)
+            leaves = []
+            for c in range(count):
+                memory[f"x{k}_{c}"] = words[..., c]
+                leaves.append(b._leaf("local", primitive, f"x{k}_{c}"))
+            raw.append(b.from_storage(d, leaves))
+        element = getattr(self.kind, "element", None)
+        scalars = tuple(raw) if element is None else element(b, b.local("position", np.int64), tuple(raw))
+        return self._run(b, scalars, memory, Builder.to_registers)
+
+    def combine(self, p: Sequence[np.ndarray], q: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
+        b, memory = Builder(), dict[str, np.ndarray]()
+        x = _scalars(b, self.dtypes, p, "p", memory)
+        y = _scalars(b, self.dtypes, q, "q", memory)
+        return self._run(b, self.kind.combine(b, x, y), memory, Builder.to_registers)
+
+    def results(self, acc: Sequence[np.ndarray], avals: Sequence[ShapedArray]) -> list[np.ndarray]:
+        b, memory = Builder(), dict[str, np.ndarray]()
+        scalars = _scalars(b, self.dtypes, acc, "p", memory)
+        result = getattr(self.kind, "result", None)
+        if result is not None:
+            scalars = result(b, scalars)
+        assert [s.dtype for s in scalars] == [a.dtype for a in avals]
+        words = iter(self._run(b, scalars, memory, Builder.to_storage))
+        return [_array([next(words).reshape(-1) for _ in range(storage(a.dtype)[1])], a) for a in avals]
+
+
+def _run_reduce(
+    kind: Reduce, args: Sequence[np.ndarray], avals: Sequence[ShapedArray], avals_out: Sequence[ShapedArray]
+) -> list[np.ndarray]:
+    f = _Fold(kind, [a.dtype for a in avals])
+    shape = avals[0].shape
+    reduced = [n if k in kind.axes else 1 for k, n in enumerate(shape)]
+    position = np.broadcast_to(np.arange(math.prod(reduced)).reshape(reduced), shape)
+    return f.results(fold(f.elements(args, position), kind.axes, f.identity, f.combine), avals_out)
+
+
+def _run_cumulative(
+    kind: Cumulative, args: Sequence[np.ndarray], avals: Sequence[ShapedArray], avals_out: Sequence[ShapedArray]
+) -> list[np.ndarray]:
+    f = _Fold(kind, [a.dtype for a in avals])
+    elements = [np.moveaxis(v, kind.axis, 0) for v in f.elements(args, np.zeros((), np.int64))]
+    acc = tuple(np.full(v.shape[1:], i, v.dtype) for i, v in zip(f.identity, elements, strict=True))
+    out = [np.empty_like(v) for v in elements]
+    steps = range(len(elements[0]))
+    for k in reversed(steps) if kind.reverse else steps:
+        acc = f.combine(acc, [v[k] for v in elements])
+        for o, a in zip(out, acc, strict=True):
+            o[k] = a
+    return f.results([np.moveaxis(o, 0, kind.axis) for o in out], avals_out)
