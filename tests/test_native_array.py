@@ -348,3 +348,121 @@ def test_config_tokens_are_interned():
     previous = _native.swap_global_config_token(b)
     assert _native.global_config_token() is a
     assert _native.swap_global_config_token(previous) is a
+
+
+# ---- DLPack -------------------------------------------------------------------------------------------------------------------
+
+DLPACK_ML = [np.dtype(getattr(ml_dtypes, n)) for n in ("bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu", "float8_e3m4")]
+
+
+@pytest.mark.parametrize("dtype", NUMPY_DTYPES + DLPACK_ML, ids=str)
+@pytest.mark.parametrize("shape", [(), (3,), (2, 3), (0, 2)], ids=str)
+def test_dlpack_round_trip(dtype, shape):
+    a = array(np.ones(shape, dtype))
+    assert a.__dlpack_device__() == (1, 0)
+    b = _native.from_dlpack(a)
+    assert b.aval is a.aval and b.unsafe_buffer_pointer() == a.unsafe_buffer_pointer()
+    if dtype in NUMPY_DTYPES:
+        n = np.from_dlpack(a)
+        assert n.dtype == dtype and n.shape == shape and not n.flags.writeable and n.ctypes.data == a.unsafe_buffer_pointer()
+    c = _native.from_dlpack(a, copy=True)
+    assert c.unsafe_buffer_pointer() != a.unsafe_buffer_pointer()
+    a.delete()
+    np.testing.assert_array_equal(b._value, np.ones(shape, dtype))
+
+
+def test_dlpack_from_numpy():
+    x = np.arange(12, dtype=np.float32).reshape(3, 4)
+    r = weakref.ref(x)
+    a = _native.from_dlpack(x)
+    assert a.unsafe_buffer_pointer() == x.ctypes.data
+    for view in (x.T, x[::2], x[:, 1:3], x[::-1], x[:, ::-2], np.broadcast_to(x[0], (3, 4)), x[1:], x[:0]):
+        np.testing.assert_array_equal(_native.from_dlpack(view)._value, view)
+    assert _native.from_dlpack(x[1:], copy=False).unsafe_buffer_pointer() == x[1:].ctypes.data
+    with pytest.raises(ValueError, match="row-major"):
+        _native.from_dlpack(x.T, copy=False)
+    b = _native.from_dlpack(x, copy=True)
+    x[0, 0] = 100
+    assert b._value[0, 0] == 0 and a._value[0, 0] == 100
+    del x, view
+    assert r() is not None
+    del a
+    assert r() is None
+
+
+def test_dlpack_misaligned():
+    x = np.frombuffer(b"x" + np.float32([1, 2, 3]).tobytes(), np.uint8)[1:].view(np.float32)
+    assert not x.flags.aligned
+    a = _native.from_dlpack(x)
+    assert a.unsafe_buffer_pointer() % 64 == 0 and a._value.tolist() == [1, 2, 3]
+    with pytest.raises(ValueError, match="aligned"):
+        _native.from_dlpack(x, copy=False)
+
+    class Old:  # a producer of before max_version
+        def __dlpack_device__(self):
+            return (1, 0)
+
+        def __dlpack__(self):
+            return np.arange(3).__dlpack__()
+
+    assert _native.from_dlpack(Old())._value.tolist() == [0, 1, 2]
+
+
+def test_dlpack_errors():
+    a = array([1.0, 2.0])
+    with pytest.raises(ValueError, match="stream"):
+        a.__dlpack__(stream=1)
+    with pytest.raises(BufferError, match="device"):
+        a.__dlpack__(dl_device=(2, 0))
+    with pytest.raises(TypeError):
+        a.__dlpack__(1)
+    with pytest.raises(TypeError):
+        a.__dlpack__(max_version=3)
+    for name in ("int4", "uint2", "float4_e2m1fn"):
+        with pytest.raises(BufferError, match=f"{name} have no DLPack"):
+            array(np.ones(2, getattr(ml_dtypes, name))).__dlpack__()
+    with pytest.raises(BufferError):
+        ArrayImpl.from_numpy(np.zeros(2, np.uint32), ShapedArray((), KEY)).__dlpack__()
+    with pytest.raises(TypeError, match="must have __dlpack__ and __dlpack_device__"):
+        _native.from_dlpack(3)
+    with pytest.raises(TypeError, match="must have __dlpack__ and __dlpack_device__"):
+        _native.from_dlpack(np.ones(3).__dlpack__())
+    with pytest.raises(BufferError):
+        _native.from_dlpack(np.ones(3, np.longdouble))
+
+    class Elsewhere:
+        def __dlpack_device__(self):
+            return (2, 0)
+
+        def __dlpack__(self, **_):
+            raise AssertionError
+
+    with pytest.raises(BufferError, match=r"device \(2, 0\)"):
+        _native.from_dlpack(Elsewhere())
+
+    class Broken(Elsewhere):
+        def __dlpack_device__(self):
+            return (1, 0)
+
+        def __dlpack__(self, **_):
+            return 3
+
+    with pytest.raises(TypeError, match="no unused DLPack capsule"):
+        _native.from_dlpack(Broken())
+    a.delete()
+    with pytest.raises(RuntimeError, match="deleted"):
+        a.__dlpack__()
+
+
+def test_dlpack_capsules_are_released():
+    gc.collect()
+    before = _native.memory_info()["in_use"]
+    a = array(np.zeros(1000, np.float32))
+    for version in (None, (1, 0)):
+        a.__dlpack__(max_version=version)
+        a.__dlpack__(max_version=version, copy=True)
+    n = np.from_dlpack(a)
+    del a
+    assert n[999] == 0
+    del n
+    assert _native.memory_info()["in_use"] == before

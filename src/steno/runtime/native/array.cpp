@@ -1,7 +1,8 @@
 #include "array.h"
 
 #include <cstring>
-#include <vector>
+
+#include "dlpack.h"
 
 namespace steno {
 
@@ -238,7 +239,6 @@ PyObject *array_copy(PyObject *self, PyObject *) {
 PyObject *array_reduce(PyObject *self, PyObject *) {
     Ref value(array_to_numpy(as_array(self)));
     if (!value) return nullptr;
-    // A copy: NumPy pickles contiguous arrays by their bytes; a view's base must not be asked for anything.
     Ref build(PyObject_GetAttrString(reinterpret_cast<PyObject *>(ArrayType), "from_numpy"));
     return build ? Py_BuildValue("(N(NO))", build.release(), value.release(), as_array(self)->aval) : nullptr;
 }

@@ -36,9 +36,8 @@ PyObject *array_from_numpy(PyArrayObject *source, ShapedArray *aval);
 // One element as a Python scalar (bool, int, float, complex).
 PyObject *element_to_python(const DTypeInfo *dtype, const void *element);
 
-// array_convert.cpp, dlpack.cpp: parts of the type.
+// array_convert.cpp: parts of the type.
 extern PyMethodDef array_convert_methods[];
-extern PyMethodDef dlpack_methods[];
 int array_bool(PyObject *self);
 PyObject *array_int(PyObject *self);
 PyObject *array_float(PyObject *self);
