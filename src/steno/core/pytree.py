@@ -261,7 +261,7 @@ def _serialize_using_proto(self: PyTreeDef) -> bytes:
             if not all(type(key) is str for key in data):
                 raise ValueError(f"PyTreeDef.serialize_using_proto: the keys of a dict must be str, got {data}")
             indices = b"".join(_varint(strings.setdefault(key, len(strings))) for key in data)
-            fields += _write_field(3, _write_field(1, indices) if indices else b"")
+            fields += _write_field(3, _write_field(1, indices)) if data else b""
         nodes.append(_write_field(1, fields))
 
     write(self)
