@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any, final
 
 from steno.compiler.buffers import Assigned, assign
-from steno.compiler.emit import emit
+from steno.compiler.emit import Module, emit
 from steno.compiler.graph import Graph, to_graph
 from steno.compiler.link import Linked, assembly, link
 from steno.compiler.schedule import schedule
@@ -36,7 +36,7 @@ class Compiled:
 
     __slots__ = ("assigned", "captured", "graph", "in_avals", "jaxpr", "linked", "llvm", "out_avals", "seconds")
 
-    def __init__(self, jaxpr: ClosedJaxpr, graph: Graph, assigned: Assigned, llvm: str, linked: Linked, seconds: Mapping[str, float]):
+    def __init__(self, jaxpr: ClosedJaxpr, graph: Graph, assigned: Assigned, llvm: Module, linked: Linked, seconds: Mapping[str, float]):
         self.jaxpr = jaxpr
         self.in_avals: Sequence[ShapedArray] = [v.aval for v in jaxpr.jaxpr.invars]
         self.captured: Sequence[Any] = graph.captured
@@ -69,7 +69,7 @@ class Compiled:
         if level == "loops":
             return show(self.program)
         if level == "llvm":
-            return self.llvm
+            return self.llvm.text()
         if level == "asm":
             return assembly(self.llvm)
         raise ValueError(f"as_text: level must be one of 'jaxpr', 'graph', 'loops', 'llvm', 'asm', got {level!r}")
