@@ -1,4 +1,5 @@
 """The reference backend: NumPy, through the ops' oracles. Slow, simple, and what every other backend is compared with."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -32,6 +33,10 @@ class Executable:
         return [to_array(y, t) for y, t in zip(out, self.out_avals, strict=True)]
 
 
-def compile(program: ClosedJaxpr, *, options: Any = None) -> Executable:
-    """`options` is accepted for the backends' common signature; nothing here depends on it."""
+def compile(program: ClosedJaxpr, *, donated: frozenset[int] = frozenset(), options: Any = ()) -> Executable:
+    """`donated` and `options` are of no use here."""
     return Executable(program)
+
+
+def clear_cache() -> None:
+    """There is nothing to forget."""

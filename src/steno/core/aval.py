@@ -1,4 +1,5 @@
 """Abstract values: `ShapedArray` (interned, from the native core), what values have one, and typed scalar constants."""
+
 from __future__ import annotations
 
 import math
@@ -200,7 +201,9 @@ def not_an_array(x: Any) -> TypeError:
     if len(text) > 100:
         text = text[:97] + "..."
     if isinstance(x, np.ndarray | np.generic):
-        return TypeError(f"Value {text} with dtype {x.dtype} is not a valid JAX array type. Only arrays of numeric types are supported by JAX.")
+        return TypeError(
+            f"Value {text} with dtype {x.dtype} is not a valid JAX array type. Only arrays of numeric types are supported by JAX."
+        )
     return TypeError(f"Argument {text!r} of type '{type(x)}' is not a valid JAX type")
 
 

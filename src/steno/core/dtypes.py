@@ -2,6 +2,7 @@
 
 Every dtype is an `np.dtype` (the narrow ones from ml_dtypes), but for PRNG keys, which have a `KeyDType`.
 """
+
 from __future__ import annotations
 
 from typing import Any, Final, final
@@ -439,4 +440,6 @@ def result_type(*args: Any, return_weak_type_flag: bool = False) -> Any:
 
 def promote_types(a: Any, b: Any) -> Any:
     """The dtype two dtypes promote to; Python's int, float and complex count as weak types."""
-    return result_type(a if isinstance(a, type) and a in _PYTHON_NODE else as_dtype(a), b if isinstance(b, type) and b in _PYTHON_NODE else as_dtype(b))
+    return result_type(
+        a if isinstance(a, type) and a in _PYTHON_NODE else as_dtype(a), b if isinstance(b, type) and b in _PYTHON_NODE else as_dtype(b)
+    )

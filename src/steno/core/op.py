@@ -1,6 +1,7 @@
 """The record of an op, and `bind`: calling an op hands it to the current trace, or evaluates it.
 
 Everything about an op is in its record; the tables of transformations, backends and tests are views of `OPS`."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
