@@ -14,6 +14,10 @@ from steno.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Var
 from steno.core.op import Op
 
 
+HEAVY_NS = 50_000.0
+"""Programs of more estimated work than this release the GIL while they run."""
+
+
 @final
 class CpuExecutable:
     """Machine code for a program. `run(args)` takes one value for each input of the jaxpr and returns one array for each output.
@@ -36,6 +40,7 @@ class CpuExecutable:
             list(compiled.captured),
             list(compiled.graph.host_calls),
             compiled.linked.keepalive,
+            compiled.nanoseconds > HEAVY_NS,
         )
         self.results = tuple(
             ("constant", to_array(value, aval)) if where == "constant" else (where, value)

@@ -64,7 +64,7 @@ def expression_cost(roots: Sequence[Expr]) -> float:
 def node_cost(node: Node) -> float:
     """Scalar operations for one element of the node's result, operands not included."""
     kind = node.kind
-    if isinstance(kind, Map) and kind.view:
+    if isinstance(kind, Map) and kind.view or not any(v.size for v in node.results):
         return 0.0
     key = node.cost_key if isinstance(kind, Map) and kind.flat else None
     if key is not None and key in _scalar_cost:

@@ -19,7 +19,9 @@ from steno.compiler.target import host_target
 from steno.core.aval import ShapedArray
 from steno.core.config import knob
 from steno.core.jaxpr import ClosedJaxpr
-from steno.ir.loops import Program
+from steno.ir.loops import Kernel, LibraryCall, Program
+
+LIBRARY_NS = 1000.0
 
 verify = knob("verify", False, "check the program after every pass of the compiler", prefix="steno_")
 
@@ -52,6 +54,17 @@ class Compiled:
     @property
     def results(self) -> tuple[tuple[str, Any], ...]:
         return self.assigned.results
+
+    @property
+    def nanoseconds(self) -> float:
+        """Estimated run time on one thread."""
+        total = 0.0
+        for s in self.program.statements:
+            if isinstance(s, Kernel):
+                total += s.cost
+            elif isinstance(s, LibraryCall):
+                total += LIBRARY_NS + sum(b.size for b in s.buffers)
+        return total
 
     @property
     def aliases(self) -> tuple[tuple[int, int], ...]:

@@ -178,7 +178,7 @@ class Scheduler:
 
     def run(self) -> Schedule:
         for node in self.graph.nodes:
-            if any(v in self.stored for v in node.results):
+            if isinstance(node.kind, Host) or any(v in self.stored for v in node.results):
                 self.place(node)
         for g in self.groups:
             self.finish(g)
@@ -203,6 +203,10 @@ class Scheduler:
 
     def place(self, node: Node) -> None:
         kind = node.kind
+        if not isinstance(kind, Host) and not any(v.size for v in node.results):
+            for v in node.results:
+                self.buffer(v)
+            return  # nothing to compute
         if isinstance(kind, Map) or isinstance(kind, Reduce) and is_inlinable(node.results[0]):
             self.place_map(node)
         elif isinstance(kind, Reduce):
@@ -237,7 +241,9 @@ class Scheduler:
         return out
 
     def reads_flat(self, values: Sequence[Value]) -> bool:
-        """Whether all that is inlined keeps the row-major position."""
+        """Whether all that is inlined keeps the row-major position (there is none in rank 0)."""
+        if not any(v.aval.ndim for v in values):
+            return False
         seen: set[Value] = set()
         stack = list(values)
         while stack:
@@ -394,7 +400,7 @@ class Scheduler:
     def place_map(self, node: Node) -> None:
         v = node.results[0]
         front = self.frontier(node.operands)
-        flat = self.reads_flat([v]) if v not in self.stored else self.reads_flat(node.operands) and self._is_flat(node)
+        flat = v.aval.ndim > 0 and self._is_flat(node) and (self.reads_flat(node.operands) or all(o.aval.ndim == 0 for o in node.operands))
         tried: set[int] = set()
         for g in self.candidates(front, v):
             if id(g) in tried:
