@@ -492,8 +492,10 @@ class _Context:
 
     def suggest(self, inner: Sequence[Any], outer: Sequence[Any]) -> None:
         """Names the variables of a nested program like those of the equation they stand for, unless they have names."""
+        taken: set[Var] = set()
         for v, like in zip(inner, outer, strict=False):
-            if type(v) is not Literal and type(like) is not Literal and v not in self._names:
+            if type(v) is not Literal and type(like) is not Literal and v not in self._names and like not in taken:
+                taken.add(like)
                 self._names[v] = self.name(like)
 
     def share(self, jaxpr: Jaxpr, name: str) -> None:

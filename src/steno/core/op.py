@@ -32,11 +32,12 @@ class Op:
     cost             `cost(avals_in, avals_out, **params) -> float`: work estimate in nanoseconds
     samples          `samples() -> iterable of (args, params)`: what the test-suite tries
     show             `show(params) -> dict`: the parameters a printed jaxpr shows, in order (None: all, sorted)
+    parse            `parse(shown, avals_in, avals_out) -> params`: the inverse of `show`
     """
 
     __slots__ = (
         "__dict__", "__weakref__", "_types", "aliases", "batch", "cost", "dce", "effects", "expand", "jvp", "linearize", "lower",
-        "multiple_results", "name", "oracle", "partial_eval", "samples", "show", "subprograms", "transpose", "typ",
+        "multiple_results", "name", "oracle", "parse", "partial_eval", "samples", "show", "subprograms", "transpose", "typ",
     )  # fmt: skip
 
     def __init__(
@@ -60,6 +61,7 @@ class Op:
         cost: Callable[..., float] | None = None,
         samples: Callable[[], Iterable[Any]] | None = None,
         show: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
+        parse: Callable[[dict[str, Any], Sequence[ShapedArray], Sequence[ShapedArray]], dict[str, Any]] | None = None,
     ) -> None:
         if name in OPS:
             raise ValueError(f"there is already an op of the name {name!r}")
@@ -68,7 +70,7 @@ class Op:
         self.jvp, self.transpose, self.batch = jvp, transpose, batch
         self.linearize, self.partial_eval, self.dce = linearize, partial_eval, dce
         self.effects, self.subprograms, self.aliases, self.cost = effects, subprograms, aliases, cost
-        self.samples, self.show = samples, show
+        self.samples, self.show, self.parse = samples, show, parse
         self._types: dict[Any, Any] = {}
         OPS[name] = self
 
