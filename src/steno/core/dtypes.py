@@ -217,12 +217,18 @@ def _maybe_dtype(scalar_type: Any) -> Any:
         return None
 
 
+def _dtype_or_of(x: Any) -> Any:
+    """The dtype of an array, or what `as_dtype` says."""
+    own = getattr(x, "dtype", None)
+    return own if isinstance(own, np.dtype | KeyDType) else as_dtype(x)
+
+
 _finfo_cache: dict[Any, Any] = {}
 
 
 def finfo(dtype: Any) -> Any:
     """Limits of a floating-point or complex dtype. Python's `float` counts as float64."""
-    d = as_dtype(getattr(dtype, "dtype", dtype))
+    d = _dtype_or_of(dtype)
     if d in NARROW_FLOATS or d in (bfloat16, float16, float32, float64) or d in COMPLEX:
         info = _finfo_cache.get(d)
         if info is None:
@@ -233,7 +239,7 @@ def finfo(dtype: Any) -> Any:
 
 def iinfo(dtype: Any) -> Any:
     """Limits of an integer dtype. Python's `int` counts as int64."""
-    d = as_dtype(getattr(dtype, "dtype", dtype))
+    d = _dtype_or_of(dtype)
     if d not in INTEGERS:
         raise ValueError(f"Invalid integer data type {d.kind!r}.")
     return ml_dtypes.iinfo(d)
