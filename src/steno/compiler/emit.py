@@ -238,7 +238,7 @@ class _Emitter:
         cost = size * COPY_NS_PER_BYTE
         if cost < PARALLEL_NS:
             to, source = self.address(copy.target), self.address(copy.source)
-            self.lines.append(f"  call void @{name}(ptr align 64 {to}, ptr align 64 {source}, i64 {size}, i1 false)")
+            self.lines.append(f"  call void @{name}(ptr align 64 {to}, ptr {source}, i64 {size}, i1 false)")
             return
         self.declarations.add("llvm.smin.i64", "i64", ("i64", "i64"))
         body = f"""  %from = load ptr, ptr %buffers, align 8
@@ -250,7 +250,7 @@ class _Emitter:
   %length = sub i64 %stop, %start
   %p = getelementptr i8, ptr %from, i64 %start
   %q = getelementptr i8, ptr %to, i64 %start
-  call void @{name}(ptr align 64 %q, ptr align 64 %p, i64 %length, i1 false)
+  call void @{name}(ptr align 64 %q, ptr %p, i64 %length, i1 false)
   ret void
 }}"""
         self.run(self.function(body), (copy.source, copy.target), -(-size // COPY_UNIT), cost)

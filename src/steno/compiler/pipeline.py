@@ -80,7 +80,7 @@ class Compiled:
         if level == "loops":
             raise NotImplementedError("as_text: the printer of loop programs")
         if level == "llvm":
-            return self.llvm.text()
+            return self.module.text()
         if level == "asm":
             return assembly(self.module)
         raise ValueError(f"as_text: level must be one of 'jaxpr', 'graph', 'loops', 'llvm', 'asm', got {level!r}")

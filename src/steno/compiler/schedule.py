@@ -269,6 +269,25 @@ class Scheduler:
             found = g.memo[key] = self._read(g, v, index, guard)
         return found
 
+    def read_deep(self, g: Group, values: Sequence[Value], index: Sequence[Index]) -> None:
+        """Reads what lies below `values` at the same index, operands first, so that long chains do not recurse deeply."""
+        order: list[Value] = []
+        seen: set[Value] = set()
+        stack = [(v, False) for v in values]
+        while stack:
+            v, done = stack.pop()
+            if done:
+                order.append(v)
+                continue
+            kind = v.node.kind
+            if v in seen or v in self.stored or not isinstance(kind, Map) or not kind.flat or kind.view:
+                continue
+            seen.add(v)
+            stack.append((v, True))
+            stack.extend((o, False) for o in v.node.operands if o.aval.ndim == v.aval.ndim)
+        for v in order:
+            self.read(g, v, index if v.aval.ndim else (), None)
+
     def _read(self, g: Group, v: Value, index: Sequence[Index], guard: Expr | None) -> Scalar:
         kind = v.node.kind
         if isinstance(kind, Constant):
@@ -365,6 +384,8 @@ class Scheduler:
         return tuple(p for s in scalars for p in self.b.to_registers(s))
 
     def elements(self, g: Group, node: Node, index: Sequence[Index], position: Index, guard: Expr | None = None) -> tuple[Scalar, ...]:
+        if guard is None:
+            self.read_deep(g, node.operands, index)
         values = tuple(self.read(g, v, index, guard) for v in node.operands)
         if isinstance(node.kind, Reduce) and node.kind.element is not None:
             return node.kind.element(self.b, self.b.index(position), values)
@@ -492,6 +513,8 @@ class Scheduler:
             (operand,) = node.operands
             at = index if isinstance(index, Flat) else self.reshaped(g, operand, index, node.results[0].shape)
             return (self.read(g, operand, at, None),)
+        if node.kind.flat:
+            self.read_deep(g, [o for o in node.operands if o.aval.ndim == node.results[0].aval.ndim], index)
         out = node.kind.body(self.b, index, [self.reader(g, o, None) for o in node.operands])
         return out if isinstance(out, list | tuple) else (out,)
 
@@ -700,7 +723,7 @@ class Scheduler:
         """A step that starts with `operand` in `result`'s buffer."""
         if self.buffers.get(operand) is self.buffer(result):
             step = self.new_step()
-            self.depend(step, {self.producer[operand]})
+            self.whole(operand, step)
             return step
         if operand in self.stored or isinstance(operand.node.kind, Input):
             step = self.new_step()
@@ -713,7 +736,7 @@ class Scheduler:
         g = self.new_group(operand.shape, flat)
         self.add_map(g, copy)
         step = self.new_step()
-        self.depend(step, {g.step})
+        self.whole(copy.results[0], step)
         return step
 
     def strided(self, v: Value) -> tuple[Value, int, list[int]] | None:
