@@ -87,7 +87,7 @@ class Op:
         return self.name
 
     def __reduce__(self) -> Any:
-        return OPS.__getitem__, (self.name,)
+        return _op_named, (self.name,)
 
     def types(self, avals: tuple[ShapedArray, ...], params: dict[str, Any]) -> Any:
         """`typ`, remembered by operand avals and parameters (an aval, or a list of them)."""
@@ -108,6 +108,10 @@ class Op:
     def evaluate(self, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """Evaluates now, whatever the current trace."""
         return _eager(self, args, params)
+
+
+def _op_named(name: str) -> Op:
+    return OPS[name]
 
 
 def op(name: str, **fields: Any) -> Callable[[Callable[..., Any]], Op]:
