@@ -16,7 +16,7 @@ from typing import Any, Final, final
 import numpy as np
 
 from steno import backends, retrace
-from steno._native import ArrayImpl, config_token, current_trace, global_config_token
+from steno._native import ArrayImpl, JitEntry, JitFunction, config_token, current_trace, global_config_token
 from steno.core import source
 from steno.core.config import config
 from steno.core.config import disable_jit as _disable_jit
@@ -131,6 +131,7 @@ class Traces:
         self.options = options
         self.programs: dict[retrace.CallKey, Program] = {}
         self.records: list[retrace.TraceRecord] = []
+        self.callables: weakref.WeakSet[JitFunction] = weakref.WeakSet()
         self._busy: dict[retrace.CallKey, threading.Event] = {}
 
     @property
@@ -139,6 +140,8 @@ class Traces:
 
     def clear(self) -> None:
         self.programs.clear()
+        for f in self.callables:
+            f._clear_cache()
 
     def split(self, fun: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[list[Any], retrace.CallKey]:
         """The flat dynamic arguments, and what decides which program a call runs."""
@@ -270,7 +273,7 @@ def _traces_of(fun: Any, options: Options) -> Traces:
     entry = _all_traces.get(i)
     if entry is None:
         try:
-            ref = weakref.ref(fun, lambda _: _all_traces.pop(i, None))
+            ref = weakref.ref(fun, lambda _, table=_all_traces: table.pop(i, None))
         except TypeError:
             return Traces(fun, options)
         if type(fun).__name__ == "method":
@@ -333,7 +336,7 @@ def usable_donations(program: Program) -> frozenset[int]:
         warnings.warn(
             f"Some donated buffers were not usable: {listed}. The function {program.name} has no result of the same shape and dtype that could "
             "take over their memory, so they are kept.",
-            stacklevel=2,
+            stacklevel=source.stacklevel(),
         )
     return frozenset(usable)
 
@@ -345,7 +348,7 @@ def _run(program: Program, leaves: Sequence[Any]) -> list[Any]:
         program.usable = usable_quietly(program)
     if program.usable:
         _check_donated_once(program, leaves)
-    out = executable.run(leaves)
+    out = executable.run(leaves, program.usable)
     for k in program.usable:
         x = leaves[k]
         if isinstance(x, ArrayImpl) and not x.is_deleted():
@@ -434,58 +437,66 @@ def call_program(program: Program, leaves: Sequence[Any], inline: bool = False) 
     )
 
 
-@final
-class JitFunction:
-    """A jitted callable."""
+# The jitted callable is native: known signatures are answered without Python. What follows are its misses and methods.
 
-    def __init__(self, fun: Any, options: Options) -> None:
-        functools.update_wrapper(self, fun, updated=())
-        self._fun, self._options = fun, options
-        self._traces = _traces_of(fun, options)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if config._state.disable_jit:
-            return self._fun(*args, **kwargs)
-        leaves, key = self._traces.split(self._fun, args, kwargs)
-        program = self._traces.program(self._fun, key)
-        if current_trace() is not None:
-            out = call_program(program, leaves, self._options.inline)
-        else:
-            out = _run(program, leaves)
-        return tree_unflatten(program.out_tree, out)
+def _miss(traces: Traces, fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[JitEntry | None, Any]:
+    """A call that the native cache cannot answer: (the plan that answers calls like it, or None; the result)."""
+    if config._state.disable_jit:
+        return None, fun(*args, **kwargs)
+    leaves, key = traces.split(fun, args, kwargs)
+    program = traces.program(fun, key)
+    if current_trace() is not None:
+        return None, tree_unflatten(program.out_tree, call_program(program, leaves, traces.options.inline))
+    out = _run(program, leaves)
+    return _plan(program), tree_unflatten(program.out_tree, out)
 
-    def __get__(self, instance: Any, owner: Any = None) -> Any:
-        return self if instance is None else functools.partial(self, instance)
 
-    def trace(self, *args: Any, **kwargs: Any) -> Traced:
-        """Traces for arguments (arrays, or ShapeDtypeStructs) without compiling."""
-        _, key = self._traces.split(self._fun, args, kwargs)
-        return Traced(self._traces.program(self._fun, key))
+def _plan(program: Program) -> JitEntry | None:
+    """How native code answers calls of the program; None if its backend has no native code, or results are looked at in Python."""
+    native = getattr(program.executable, "native", None)
+    if native is None or config._state.debug_nans or config._state.debug_infs:
+        return None
+    closed = program.closed
+    return JitEntry(
+        native, program.out_tree, program.executable.results, closed.out_avals, range(len(closed.in_avals)), sorted(program.usable)
+    )
 
-    def lower(self, *args: Any, **kwargs: Any) -> Lowered:
-        """`trace(...).lower()`."""
-        return self.trace(*args, **kwargs).lower()
 
-    def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
-        """The results' ShapeDtypeStructs."""
-        return self.trace(*args, **kwargs).out_info
+def _trace_method(self: JitFunction, *args: Any, **kwargs: Any) -> Traced:
+    """Traces for arguments (arrays, or ShapeDtypeStructs) without compiling."""
+    _, key = self._traces.split(self._fun, args, kwargs)
+    return Traced(self._traces.program(self._fun, key))
 
-    def clear_cache(self) -> None:
-        """Forgets the programs of this function."""
-        self._traces.clear()
 
-    _clear_cache = clear_cache
+def _lower_method(self: JitFunction, *args: Any, **kwargs: Any) -> Lowered:
+    """`trace(...).lower()`."""
+    return _trace_method(self, *args, **kwargs).lower()
 
-    def _cache_size(self) -> int:
-        return len(self._traces.programs)
 
-    @property
-    def traces(self) -> list[retrace.TraceRecord]:
-        """One record for each time the function was traced: why, and what it cost. See `explain_cache_misses`."""
-        return list(self._traces.records)
+def _eval_shape_method(self: JitFunction, *args: Any, **kwargs: Any) -> Any:
+    """The results' ShapeDtypeStructs."""
+    return _trace_method(self, *args, **kwargs).out_info
 
-    def __repr__(self) -> str:
-        return f"<PjitFunction of {self._fun!r}>"
+
+def _clear_cache_method(self: JitFunction) -> None:
+    """Forgets the programs of this function."""
+    self._traces.clear()
+
+
+def _traces_property(self: JitFunction) -> list[retrace.TraceRecord]:
+    """One record for each time the function was traced: why, and what it cost. See `explain_cache_misses`."""
+    return list(self._traces.records)
+
+
+for _name, _method in {
+    "trace": _trace_method,
+    "lower": _lower_method,
+    "eval_shape": _eval_shape_method,
+    "clear_cache": _clear_cache_method,
+    "traces": property(_traces_property),
+}.items():
+    setattr(JitFunction, _name, _method)
 
 
 def jit(
@@ -522,7 +533,12 @@ def jit(
     if not callable(fun):
         raise TypeError(f"Expected a callable value, got {fun}")
     options = _make_options(fun, static_argnums, static_argnames, donate_argnums, donate_argnames, keep_unused, inline, compiler_options)
-    return JitFunction(fun, options)
+    traces = _traces_of(fun, options)
+    jitted = JitFunction(fun, functools.partial(_miss, traces, fun), options.static_argnums, options.static_argnames, options)
+    functools.update_wrapper(jitted, fun)
+    jitted._traces = traces
+    traces.callables.add(jitted)
+    return jitted
 
 
 # Relatives of jit

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, final
 
@@ -21,7 +21,7 @@ from steno.tree_util import PyTreeDef, tree_flatten, tree_map, tree_unflatten
 class Executable(Protocol):
     """A compiled program, as a backend gives it."""
 
-    def run(self, args: Sequence[Any]) -> list[Any]: ...
+    def run(self, args: Sequence[Any], donated: Iterable[int] = ()) -> list[Any]: ...
 
 
 @final

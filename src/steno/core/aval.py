@@ -7,7 +7,7 @@ from typing import Any, Final, final
 
 import numpy as np
 
-from steno._native import ArrayImpl, ShapedArray
+from steno._native import ArrayImpl, ShapedArray, set_typeof
 from steno.core import dtypes
 from steno.core.config import config
 
@@ -218,6 +218,9 @@ def not_an_array(x: Any) -> TypeError:
             f"Value {text} with dtype {x.dtype} is not a valid JAX array type. Only arrays of numeric types are supported by JAX."
         )
     return TypeError(f"Argument {text!r} of type '{type(x)}' is not a valid JAX type")
+
+
+set_typeof(typeof)
 
 
 def is_value(x: Any) -> bool:

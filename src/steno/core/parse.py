@@ -274,6 +274,11 @@ def _evaluate(node: ast.expr) -> Any:
         return getattr(_parameter_types[node.value.id], node.attr)
     if isinstance(node, ast.Name) and node.id in ("inf", "nan"):
         return float(node.id)
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name) and node.func.value.id == "np":
+    if (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and isinstance(node.func.value, ast.Name)
+        and node.func.value.id == "np"
+    ):
         return getattr(np, node.func.attr)(*map(_evaluate, node.args))
     return ast.literal_eval(node)

@@ -43,6 +43,14 @@ def place(depth: int = 2) -> Place | None:
     return None
 
 
+def stacklevel() -> int:
+    """What `warnings.warn(..., stacklevel=stacklevel())` needs to point at the user's line."""
+    level, frame = 1, sys._getframe(1)
+    while frame is not None and not _user_file.get(frame.f_code.co_filename, False) and not _is_user_file(frame.f_code.co_filename):
+        level, frame = level + 1, frame.f_back
+    return level
+
+
 @final
 class Location:
     """file, line and column (1-based) of a place, and the qualified name of its function."""
