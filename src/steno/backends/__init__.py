@@ -1,0 +1,59 @@
+"""What runs programs. A backend is a module with
+
+    compile(closed_jaxpr, *, donated=frozenset(), options=()) -> an object with run(args) -> list of ArrayImpl
+    eager(op, args, params) -> ArrayImpl, or a list of them
+    clear_cache()
+
+chosen by the knob `backend` (STENO_BACKEND) and imported when it is first needed, since the compiler is heavy."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from steno.core.config import config
+from steno.core.errors import JaxRuntimeError
+from steno.core.op import Op, set_eager
+
+_AUTO: Final = "reference"
+_OPTIONS: Final = {"fast_math": bool}
+_loaded: dict[str, Any] = {}
+
+
+def current() -> Any:
+    """The backend the configuration asks for."""
+    name = config._state.backend
+    if name == "auto":
+        name = _AUTO
+    module = _loaded.get(name)
+    if module is None:
+        module = _loaded[name] = importlib.import_module(f"steno.backends.{name}")
+    return module
+
+
+def check_options(options: Mapping[str, Any] | None) -> tuple[tuple[str, Any], ...]:
+    """Compiler options as sorted pairs. JaxRuntimeError for one there is not, TypeError for a value of a wrong type."""
+    if not options:
+        return ()
+    out = []
+    for name, value in sorted(options.items()):
+        if name not in _OPTIONS:
+            raise JaxRuntimeError(f"INVALID_ARGUMENT: No such compile option: '{name}' (there are: {', '.join(_OPTIONS)})")
+        if not isinstance(value, _OPTIONS[name]):
+            raise TypeError(f"compiler option {name} must be a {_OPTIONS[name].__name__}, got {value!r}")
+        out.append((name, value))
+    return tuple(out)
+
+
+def clear_caches() -> None:
+    """Forgets compiled eager ops."""
+    for module in _loaded.values():
+        module.clear_cache()
+
+
+def _eager(op: Op, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    return current().eager(op, args, params)
+
+
+set_eager(_eager)

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, final
 
 from steno._native import ArrayImpl, Executable
 from steno.compiler.pipeline import Compiled, compile_jaxpr
 from steno.core.aval import ShapedArray, typeof
-from steno.core.interpret import to_array
+from steno.core.interpret import to_array, to_ndarray
 from steno.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Var
 from steno.core.op import Op
 
 
+HEAVY_NS = 50_000.0
+"""Programs of more estimated work than this release the GIL while they run."""
+
+
 @final
 class CpuExecutable:
-    """Machine code for a program. `run(args)` takes one value for each input of the jaxpr and returns one array for each output.
+    """Machine code for a program. `run(args)` takes one value for each input of the jaxpr and returns one array for each output;
+    `donated`: positions of the inputs whose memory may be taken over.
 
     The dispatcher of jitted functions uses `native` directly, with `results` saying where each output is (see `Compiled`).
     """
@@ -36,14 +41,15 @@ class CpuExecutable:
             list(compiled.captured),
             list(compiled.graph.host_calls),
             compiled.linked.keepalive,
+            compiled.nanoseconds > HEAVY_NS,
         )
         self.results = tuple(
             ("constant", to_array(value, aval)) if where == "constant" else (where, value)
             for (where, value), aval in zip(compiled.results, self.out_avals, strict=True)
         )
 
-    def run(self, args: Sequence[Any]) -> list[Any]:
-        produced = self.native.run(args)
+    def run(self, args: Sequence[Any], donated: Iterable[int] = ()) -> list[Any]:
+        produced = self.native.run(args, tuple(donated))
         out = []
         for (where, value), aval in zip(self.results, self.out_avals, strict=True):
             if where == "output":
@@ -62,7 +68,7 @@ def _forwarded(x: Any, aval: ShapedArray) -> ArrayImpl:
     """An argument that is also a result: the array itself."""
     if isinstance(x, ArrayImpl) and x.aval is aval:
         return x
-    return to_array(x, aval)
+    return to_array(to_ndarray(x), aval)
 
 
 def compile(program: ClosedJaxpr, *, donated: frozenset[int] = frozenset(), options: Any = None) -> CpuExecutable:

@@ -1,7 +1,8 @@
 """The reference backend: NumPy, through the ops' oracles. Slow, simple, and what every other backend is compared with."""
+
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, final
 
 from steno._native import ArrayImpl
@@ -21,17 +22,21 @@ def eager(op: Op, args: Sequence[Any], params: dict[str, Any]) -> Any:
 
 @final
 class Executable:
-    """A program to be interpreted; `run(args)` takes one value for each input of the program."""
+    """A program to be interpreted; `run(args)` takes one value for each input of the program. Memory of donated ones is not reused."""
 
     def __init__(self, program: ClosedJaxpr) -> None:
         self.program = program
         self.in_avals, self.out_avals = program.in_avals, program.out_avals
 
-    def run(self, args: Sequence[Any]) -> list[ArrayImpl]:
+    def run(self, args: Sequence[Any], donated: Iterable[int] = ()) -> list[ArrayImpl]:
         out = interpret(self.program, [to_ndarray(x) for x in args])
         return [to_array(y, t) for y, t in zip(out, self.out_avals, strict=True)]
 
 
-def compile(program: ClosedJaxpr, *, options: Any = None) -> Executable:
-    """`options` is accepted for the backends' common signature; nothing here depends on it."""
+def compile(program: ClosedJaxpr, *, donated: frozenset[int] = frozenset(), options: Any = ()) -> Executable:
+    """`donated` and `options` are of no use here."""
     return Executable(program)
+
+
+def clear_cache() -> None:
+    """There is nothing to forget."""

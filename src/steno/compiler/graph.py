@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, final
 
 from steno.core.aval import ShapedArray
+from steno.core.interpret import expansion
 from steno.core.jaxpr import ClosedJaxpr, Literal, Var
 from steno.core.op import MissingRule, Op
 from steno.core.trace import trace_to_jaxpr
@@ -74,7 +75,9 @@ class Graph:
         self.captured = captured
         self.nodes = nodes
         self.outputs = outputs
-        self.host_calls = [n.kind.callback for n in nodes if isinstance(n.kind, Host)]
+        self.host_calls = [
+            (n.kind.callback, [v.aval for v in n.operands], [v.aval for v in n.results]) for n in nodes if isinstance(n.kind, Host)
+        ]
 
     def __str__(self) -> str:
         names: dict[Value, str] = {}
@@ -99,10 +102,8 @@ class Graph:
 def to_graph(closed: ClosedJaxpr) -> Graph:
     """Array constants, also those of nested programs, become inputs after the user's own: `graph.captured`, in that order."""
     builder = _GraphBuilder()
-    jaxpr = closed.jaxpr
-    inputs = [builder.input(v.aval) for v in jaxpr.invars]
-    consts = [builder.capture(c, v.aval) for c, v in zip(closed.consts, jaxpr.constvars, strict=True)]
-    outputs = builder.run(jaxpr, consts, inputs)
+    inputs = [builder.input(v.aval) for v in closed.jaxpr.invars]
+    outputs = builder.run_closed(closed, inputs)
     return Graph(inputs + builder.capture_values, builder.captured, _alive(builder.nodes, outputs), outputs)
 
 
@@ -177,12 +178,15 @@ class _GraphBuilder:
     def _inline(self, op: Op, operands: list[Value], params: dict[str, Any]) -> Sequence[Value]:
         if op.subprograms is not None:
             (closed,) = op.subprograms(params)
-            consts = [self.capture(c, v.aval) for c, v in zip(closed.consts, closed.jaxpr.constvars, strict=True)]
-            return self.run(closed.jaxpr, consts, operands)
+            return self.run_closed(closed, operands)
         if op.expand is not None:
-            closed = trace_to_jaxpr(lambda *args: op.expand(*args, **params), [v.aval for v in operands])
-            return self.run(closed.jaxpr, [], operands)
+            closed = trace_to_jaxpr(expansion(op, params), [v.aval for v in operands])
+            return self.run_closed(closed, operands)
         raise MissingRule(op, "compile", hint=f"give Op({op.name!r}) a `lower` or an `expand`")
+
+    def run_closed(self, closed: ClosedJaxpr, args: Sequence[Value]) -> list[Value]:
+        consts = [self.capture(c, v.aval) for c, v in zip(closed.consts, closed.jaxpr.constvars, strict=True)]
+        return self.run(closed.jaxpr, consts, args)
 
     def capture(self, const: Any, aval: ShapedArray) -> Value:
         """An array closed over becomes a run-time input, once for each identity."""

@@ -21,7 +21,7 @@ from steno.ir.index import LoopVar, var
 from steno.ir.kinds import Contract, Host, Library, Map, Reduce
 
 STORE, LOAD = 2.0, 1.0
-REGION = 700.0
+REGION, REGION_NODES = 700.0, 120
 WEIGHT = {"const": 0.0, "load": 0.0, "index": 0.5, "local": 0.0, "elt": 0.0, "acc": 0.0, "div": 6.0, "sqrt": 6.0, "rem": 20.0}
 # A reduction over this few elements is an expression of its own, evaluated where it is read.
 UNROLLED_REDUCTION = 8
@@ -64,7 +64,7 @@ def expression_cost(roots: Sequence[Expr]) -> float:
 def node_cost(node: Node) -> float:
     """Scalar operations for one element of the node's result, operands not included."""
     kind = node.kind
-    if isinstance(kind, Map) and kind.view:
+    if isinstance(kind, Map) and kind.view or not any(v.size for v in node.results):
         return 0.0
     key = node.cost_key if isinstance(kind, Map) and kind.flat else None
     if key is not None and key in _scalar_cost:
@@ -170,7 +170,7 @@ def _cut_large_regions(graph: Graph, stored: set[Value]) -> None:
                 s = sum(region[v].values())
                 if s > size:
                     biggest, size = v, s
-            if biggest is None or sum(nodes.values()) <= REGION and len(nodes) <= 200:
+            if biggest is None or sum(nodes.values()) <= REGION and len(nodes) <= REGION_NODES:
                 break
             stored.add(biggest)
         for v in n.results:

@@ -178,7 +178,7 @@ class Scheduler:
 
     def run(self) -> Schedule:
         for node in self.graph.nodes:
-            if any(v in self.stored for v in node.results):
+            if isinstance(node.kind, Host) or any(v in self.stored for v in node.results):
                 self.place(node)
         for g in self.groups:
             self.finish(g)
@@ -203,6 +203,10 @@ class Scheduler:
 
     def place(self, node: Node) -> None:
         kind = node.kind
+        if not isinstance(kind, Host) and not any(v.size for v in node.results):
+            for v in node.results:
+                self.buffer(v)
+            return  # nothing to compute
         if isinstance(kind, Map) or isinstance(kind, Reduce) and is_inlinable(node.results[0]):
             self.place_map(node)
         elif isinstance(kind, Reduce):
@@ -237,7 +241,9 @@ class Scheduler:
         return out
 
     def reads_flat(self, values: Sequence[Value]) -> bool:
-        """Whether all that is inlined keeps the row-major position."""
+        """Whether all that is inlined keeps the row-major position (there is none in rank 0)."""
+        if not any(v.aval.ndim for v in values):
+            return False
         seen: set[Value] = set()
         stack = list(values)
         while stack:
@@ -262,6 +268,25 @@ class Scheduler:
         if found is None:
             found = g.memo[key] = self._read(g, v, index, guard)
         return found
+
+    def read_deep(self, g: Group, values: Sequence[Value], index: Sequence[Index]) -> None:
+        """Reads what lies below `values` at the same index, operands first, so that long chains do not recurse deeply."""
+        order: list[Value] = []
+        seen: set[Value] = set()
+        stack = [(v, False) for v in values]
+        while stack:
+            v, done = stack.pop()
+            if done:
+                order.append(v)
+                continue
+            kind = v.node.kind
+            if v in seen or v in self.stored or not isinstance(kind, Map) or not kind.flat or kind.view:
+                continue
+            seen.add(v)
+            stack.append((v, True))
+            stack.extend((o, False) for o in v.node.operands if o.aval.ndim == v.aval.ndim)
+        for v in order:
+            self.read(g, v, index if v.aval.ndim else (), None)
 
     def _read(self, g: Group, v: Value, index: Sequence[Index], guard: Expr | None) -> Scalar:
         kind = v.node.kind
@@ -359,6 +384,8 @@ class Scheduler:
         return tuple(p for s in scalars for p in self.b.to_registers(s))
 
     def elements(self, g: Group, node: Node, index: Sequence[Index], position: Index, guard: Expr | None = None) -> tuple[Scalar, ...]:
+        if guard is None:
+            self.read_deep(g, node.operands, index)
         values = tuple(self.read(g, v, index, guard) for v in node.operands)
         if isinstance(node.kind, Reduce) and node.kind.element is not None:
             return node.kind.element(self.b, self.b.index(position), values)
@@ -394,7 +421,7 @@ class Scheduler:
     def place_map(self, node: Node) -> None:
         v = node.results[0]
         front = self.frontier(node.operands)
-        flat = self.reads_flat([v]) if v not in self.stored else self.reads_flat(node.operands) and self._is_flat(node)
+        flat = v.aval.ndim > 0 and self._is_flat(node) and (self.reads_flat(node.operands) or all(o.aval.ndim == 0 for o in node.operands))
         tried: set[int] = set()
         for g in self.candidates(front, v):
             if id(g) in tried:
@@ -486,6 +513,8 @@ class Scheduler:
             (operand,) = node.operands
             at = index if isinstance(index, Flat) else self.reshaped(g, operand, index, node.results[0].shape)
             return (self.read(g, operand, at, None),)
+        if node.kind.flat:
+            self.read_deep(g, [o for o in node.operands if o.aval.ndim == node.results[0].aval.ndim], index)
         out = node.kind.body(self.b, index, [self.reader(g, o, None) for o in node.operands])
         return out if isinstance(out, list | tuple) else (out,)
 
@@ -694,7 +723,7 @@ class Scheduler:
         """A step that starts with `operand` in `result`'s buffer."""
         if self.buffers.get(operand) is self.buffer(result):
             step = self.new_step()
-            self.depend(step, {self.producer[operand]})
+            self.whole(operand, step)
             return step
         if operand in self.stored or isinstance(operand.node.kind, Input):
             step = self.new_step()
@@ -707,7 +736,7 @@ class Scheduler:
         g = self.new_group(operand.shape, flat)
         self.add_map(g, copy)
         step = self.new_step()
-        self.depend(step, {g.step})
+        self.whole(copy.results[0], step)
         return step
 
     def strided(self, v: Value) -> tuple[Value, int, list[int]] | None:

@@ -1,4 +1,5 @@
 """Abstract values: `ShapedArray` (interned, from the native core), what values have one, and typed scalar constants."""
+
 from __future__ import annotations
 
 import math
@@ -6,7 +7,7 @@ from typing import Any, Final, final
 
 import numpy as np
 
-from steno._native import ArrayImpl, ShapedArray
+from steno._native import ArrayImpl, ShapedArray, set_typeof
 from steno.core import dtypes
 from steno.core.config import config
 
@@ -101,19 +102,31 @@ def typed_scalar(x: Any, dtype: Any, weak_type: bool = False) -> TypedScalar:
     return TypedScalar(scalar_value(x, d), scalar_aval(d, weak_type))
 
 
+_FLOAT_LIMIT: Final = {dtypes.float32: 3.4028234e38, dtypes.float64: math.inf, dtypes.complex64: 3.4028234e38, dtypes.complex128: math.inf}
+
+
 def scalar_value(x: Any, dtype: Any) -> np.generic:
     """`x` as an `np.generic` of `dtype`. A Python int wraps around in narrow integer types, as JAX has it."""
-    if isinstance(x, int) and not isinstance(x, bool) and dtypes.is_integer(dtype):
+    t = type(x)
+    if t is float:
+        limit = _FLOAT_LIMIT.get(dtype)
+        if limit is not None and (-limit <= x <= limit or x != x):
+            return dtype.type(x)
+    elif t is int:
         check_python_int(x)
-        bits = dtypes.itemsize_bits(dtype)
-        x &= (1 << bits) - 1
-        if dtype in dtypes.SIGNED and x >> (bits - 1):
-            x -= 1 << bits
-    elif isinstance(x, int) and not isinstance(x, bool):
-        check_python_int(x)
-    elif isinstance(x, complex) and not dtypes.is_complex(dtype):
+        bits = _INT_BITS.get(dtype)
+        if bits is not None:
+            x &= (1 << bits) - 1
+            if x >> (bits - 1) and dtype in dtypes.SIGNED:
+                x -= 1 << bits
+            return dtype.type(x)
+    elif t is complex and not dtypes.is_complex(dtype):
         x = x.real
-    return np.array(x).astype(dtype)[()] if not isinstance(x, bool | int) else np.array(x, dtype)[()]
+    with np.errstate(all="ignore"):
+        return np.array(x).astype(dtype)[()]
+
+
+_INT_BITS: Final = {d: dtypes.itemsize_bits(d) for d in dtypes.INTEGERS}
 
 
 def check_python_int(x: int) -> None:
@@ -154,6 +167,7 @@ _AVAL_OF_TYPE: dict[type, Any] = {
     float: _python_aval(dtypes.float64, dtypes.float32),
     complex: _python_aval(dtypes.complex128, dtypes.complex64),
     np.ndarray: _ndarray_aval,
+    **{d.type: _generic_aval for d in dtypes.ALL},  # NumPy's float64 is a Python float by inheritance, but not weakly typed
 }
 
 
@@ -200,8 +214,13 @@ def not_an_array(x: Any) -> TypeError:
     if len(text) > 100:
         text = text[:97] + "..."
     if isinstance(x, np.ndarray | np.generic):
-        return TypeError(f"Value {text} with dtype {x.dtype} is not a valid JAX array type. Only arrays of numeric types are supported by JAX.")
+        return TypeError(
+            f"Value {text} with dtype {x.dtype} is not a valid JAX array type. Only arrays of numeric types are supported by JAX."
+        )
     return TypeError(f"Argument {text!r} of type '{type(x)}' is not a valid JAX type")
+
+
+set_typeof(typeof)
 
 
 def is_value(x: Any) -> bool:

@@ -4,6 +4,7 @@ A knob's value is a thread-local override (inside its context manager) or else t
 `threading.local` whose class holds the process's values, so that reading one is one attribute look-up. Knobs that change what a program means
 form the configuration token, which is part of every cache key.
 """
+
 from __future__ import annotations
 
 import os
@@ -225,7 +226,9 @@ check_tracer_leaks = knob("check_tracer_leaks", False, "raise at the end of a tr
 log_compiles = knob("log_compiles", False, "log every trace and compilation at WARNING")
 explain_cache_misses = knob("explain_cache_misses", False, "log why a jitted function was traced again, at WARNING")
 threefry_partitionable = knob("threefry_partitionable", True, "random bits do not depend on how an array is cut up", traced=True)
-default_prng_impl = knob("default_prng_impl", "threefry2x32", "PRNG of keys that do not say one", choices=("threefry2x32", "rbg", "unsafe_rbg"), traced=True)
+default_prng_impl = knob(
+    "default_prng_impl", "threefry2x32", "PRNG of keys that do not say one", choices=("threefry2x32", "rbg", "unsafe_rbg"), traced=True
+)
 legacy_prng_key = knob("legacy_prng_key", "allow", "use of raw uint32 keys", choices=("allow", "warn", "error"))
 debug_key_reuse = knob("debug_key_reuse", False, "raise when a PRNG key is consumed twice", traced=True)
 enable_custom_prng = knob("enable_custom_prng", False, "PRNGKey makes typed keys", traced=True)
@@ -233,7 +236,12 @@ disable_bwd_checks = knob("disable_bwd_checks", False, "no type checks of what c
 softmax_custom_jvp = knob("softmax_custom_jvp", True, "the derivative rule of softmax")
 custom_vjp_disable_shape_check = knob("custom_vjp_disable_shape_check", False, "no shape checks of what custom derivatives return")
 dynamic_shapes = knob("dynamic_shapes", False, "not available in steno", choices=(False,))
-traceback_filtering = knob("traceback_filtering", "auto", "accepted for compatibility", choices=("off", "tracebackhide", "remove_frames", "quiet_remove_frames", "auto"))
+traceback_filtering = knob(
+    "traceback_filtering",
+    "auto",
+    "accepted for compatibility",
+    choices=("off", "tracebackhide", "remove_frames", "quiet_remove_frames", "auto"),
+)
 platforms = knob("platforms", None, "accepted for compatibility: there is one platform, cpu", parse=_none_or(str))
 platform_name = knob("platform_name", "", "accepted for compatibility: there is one platform, cpu")
 default_device = knob("default_device", None, "the device of new arrays: there is one", parse=_none_or(str))
@@ -243,13 +251,18 @@ compilation_cache_dir = knob("compilation_cache_dir", None, "the folder for comp
 persistent_cache_min_compile_time_secs = knob("persistent_cache_min_compile_time_secs", 0.0, "accepted for compatibility", parse=float)
 persistent_cache_min_entry_size_bytes = knob("persistent_cache_min_entry_size_bytes", 0, "accepted for compatibility")
 cpu_enable_async_dispatch = knob("cpu_enable_async_dispatch", True, "run large programs behind the caller's back")
-hlo_source_file_canonicalization_regex = knob("hlo_source_file_canonicalization_regex", None, "accepted for compatibility", parse=_none_or(str))
+hlo_source_file_canonicalization_regex = knob(
+    "hlo_source_file_canonicalization_regex", None, "accepted for compatibility", parse=_none_or(str)
+)
+axis_env = knob("axis_env", (), "internal: the named axes of the vmaps around the present code", traced=True)
 no_tracing = knob("no_tracing", False, "raise when a function would be traced", traced=True)
 array_garbage_collection_guard = knob("array_garbage_collection_guard", None, "accepted for compatibility", parse=_none_or(str))
 pprint_use_color = knob("pprint_use_color", False, "accepted for compatibility: jaxprs print without colour")
 remove_size_one_mesh_axis_from_type = knob("remove_size_one_mesh_axis_from_type", False, "accepted for compatibility")
 
-backend = knob("backend", "auto", "what runs programs: cpu or reference", choices=("auto", "cpu", "reference", "null"), prefix="steno_", traced=True)
+backend = knob(
+    "backend", "auto", "what runs programs: cpu or reference", choices=("auto", "cpu", "reference", "null"), prefix="steno_", traced=True
+)
 verify = knob("verify", False, "check the program after every pass", prefix="steno_")
 num_threads = knob("num_threads", 0, "threads of compiled programs; 0: all cores", prefix="steno_")
 

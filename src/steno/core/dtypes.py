@@ -2,6 +2,7 @@
 
 Every dtype is an `np.dtype` (the narrow ones from ml_dtypes), but for PRNG keys, which have a `KeyDType`.
 """
+
 from __future__ import annotations
 
 from typing import Any, Final, final
@@ -216,12 +217,18 @@ def _maybe_dtype(scalar_type: Any) -> Any:
         return None
 
 
+def _dtype_or_of(x: Any) -> Any:
+    """The dtype of an array, or what `as_dtype` says."""
+    own = getattr(x, "dtype", None)
+    return own if isinstance(own, np.dtype | KeyDType) else as_dtype(x)
+
+
 _finfo_cache: dict[Any, Any] = {}
 
 
 def finfo(dtype: Any) -> Any:
     """Limits of a floating-point or complex dtype. Python's `float` counts as float64."""
-    d = as_dtype(getattr(dtype, "dtype", dtype))
+    d = _dtype_or_of(dtype)
     if d in NARROW_FLOATS or d in (bfloat16, float16, float32, float64) or d in COMPLEX:
         info = _finfo_cache.get(d)
         if info is None:
@@ -232,7 +239,7 @@ def finfo(dtype: Any) -> Any:
 
 def iinfo(dtype: Any) -> Any:
     """Limits of an integer dtype. Python's `int` counts as int64."""
-    d = as_dtype(getattr(dtype, "dtype", dtype))
+    d = _dtype_or_of(dtype)
     if d not in INTEGERS:
         raise ValueError(f"Invalid integer data type {d.kind!r}.")
     return ml_dtypes.iinfo(d)
@@ -439,4 +446,6 @@ def result_type(*args: Any, return_weak_type_flag: bool = False) -> Any:
 
 def promote_types(a: Any, b: Any) -> Any:
     """The dtype two dtypes promote to; Python's int, float and complex count as weak types."""
-    return result_type(a if isinstance(a, type) and a in _PYTHON_NODE else as_dtype(a), b if isinstance(b, type) and b in _PYTHON_NODE else as_dtype(b))
+    return result_type(
+        a if isinstance(a, type) and a in _PYTHON_NODE else as_dtype(a), b if isinstance(b, type) and b in _PYTHON_NODE else as_dtype(b)
+    )

@@ -1,6 +1,7 @@
 """Programs and ops evaluated in NumPy by the ops' oracles: the specification that compiled code is tested against.
 
 Values are ndarrays of the avals' shapes and dtypes; a PRNG key is a uint64, its two words in memory order."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -44,7 +45,9 @@ def to_array(value: Any, aval: ShapedArray) -> ArrayImpl:
     return ArrayImpl.from_numpy(value, aval)
 
 
-def apply_oracle(op: Op, args: Sequence[np.ndarray], avals: Sequence[ShapedArray], params: dict[str, Any]) -> tuple[list[np.ndarray], list[ShapedArray]]:
+def apply_oracle(
+    op: Op, args: Sequence[np.ndarray], avals: Sequence[ShapedArray], params: dict[str, Any]
+) -> tuple[list[np.ndarray], list[ShapedArray]]:
     """The results of one op, by its oracle or else by its expansion, and their avals. The oracle's results are cast to the op's types."""
     types = op.types(tuple(avals), params)
     types = list(types) if op.multiple_results else [types]

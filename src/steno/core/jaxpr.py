@@ -7,6 +7,7 @@ grammar
     Atom        ::= Var | Literal
 
 Array constants are constvars (run-time inputs, by identity); scalars are Literals. Single assignment: a Var is bound once, before use."""
+
 from __future__ import annotations
 
 import functools
@@ -92,7 +93,9 @@ class JaxprEqn:
 
     def replace(self, **changes: Any) -> JaxprEqn:
         """A copy with some of op, invars, outvars, params, effects, place, names changed."""
-        fields = {name: changes.pop(name, getattr(self, name)) for name in ("op", "invars", "outvars", "params", "effects", "place", "names")}
+        fields = {
+            name: changes.pop(name, getattr(self, name)) for name in ("op", "invars", "outvars", "params", "effects", "place", "names")
+        }
         if changes:
             raise TypeError(f"JaxprEqn.replace: unknown fields {sorted(changes)}")
         return JaxprEqn(**fields)
@@ -103,18 +106,54 @@ class JaxprEqn:
     __str__ = __repr__
 
 
-@final
-@dataclass(frozen=True)
-class DebugInfo:
-    """What a program was traced from: `jit`, `f at file.py:3`, the names of its flat arguments, the paths of its results (`result['a']`)."""
+Names = tuple[str, ...] | Callable[[], "tuple[str, ...] | None"] | None
 
-    traced_for: str
-    func_src_info: str
-    arg_names: tuple[str, ...] | None = None
-    result_paths: tuple[str, ...] | None = None
+
+@final
+class DebugInfo:
+    """What a program was traced from: `jit`, `f at file.py:3`, the names of its flat arguments (`x['a']`), the paths of its results (`result[0]`).
+
+    Names may be given as a function, which is called when they are first wanted."""
+
+    __slots__ = ("_arg_names", "_result_paths", "fun", "traced_for")
+
+    def __init__(self, traced_for: str, fun: Any = None, arg_names: Names = None, result_paths: Names = None) -> None:
+        """`fun`: the function, or a text such as `f at file.py:3`."""
+        self.traced_for, self.fun = traced_for, fun
+        self._arg_names, self._result_paths = arg_names, result_paths
+
+    @property
+    def func_src_info(self) -> str:
+        return self.fun if isinstance(self.fun, str) else source.function_info(self.fun)
+
+    @property
+    def func_name(self) -> str:
+        return self.func_src_info.split(" ")[0]
+
+    @property
+    def arg_names(self) -> tuple[str, ...] | None:
+        if callable(self._arg_names):
+            self._arg_names = self._arg_names()
+        return self._arg_names
+
+    @property
+    def result_paths(self) -> tuple[str, ...] | None:
+        if callable(self._result_paths):
+            self._result_paths = self._result_paths()
+        return self._result_paths
 
     def arg_name(self, k: int) -> str:
-        return self.arg_names[k] if self.arg_names is not None and k < len(self.arg_names) else f"number {k}"
+        names = self.arg_names
+        return names[k] if names is not None and k < len(names) and names[k] else f"number {k}"
+
+    def with_names(self, arg_names: Names, result_paths: Names) -> DebugInfo:
+        return DebugInfo(self.traced_for, self.fun, arg_names, result_paths)
+
+    def __repr__(self) -> str:
+        return (
+            f"DebugInfo(traced_for={self.traced_for!r}, func_src_info={self.func_src_info!r}, arg_names={self.arg_names!r}, "
+            f"result_paths={self.result_paths!r})"
+        )
 
 
 NO_DEBUG_INFO: Final = DebugInfo("unknown", "<unknown>")
@@ -259,9 +298,11 @@ def consts_to_inputs(closed: ClosedJaxpr) -> ClosedJaxpr:
     j = closed.jaxpr
     if not j.constvars:
         return closed
+    n = len(j.constvars)
     info = j.debug_info
-    if info.arg_names is not None:
-        info = DebugInfo(info.traced_for, info.func_src_info, ("",) * len(j.constvars) + info.arg_names, info.result_paths)
+    info = info.with_names(
+        lambda info=info: None if info.arg_names is None else ("",) * n + info.arg_names, lambda info=info: info.result_paths
+    )
     return ClosedJaxpr(Jaxpr((), j.constvars + j.invars, j.outvars, j.eqns, j.effects, info), ())
 
 
@@ -348,9 +389,12 @@ def dce_jaxpr(jaxpr: Jaxpr, used_outputs: Sequence[bool], instantiate: bool | Se
     used_inputs = [k or v in live for v, k in zip(jaxpr.invars, keep, strict=True)]
     invars = [v for v, used in zip(jaxpr.invars, used_inputs, strict=True) if used]
     info = jaxpr.debug_info
-    names = None if info.arg_names is None else tuple(n for n, u in zip(info.arg_names, used_inputs, strict=False) if u)
-    paths = None if info.result_paths is None else tuple(p for p, u in zip(info.result_paths, used_outputs, strict=False) if u)
-    return Jaxpr(jaxpr.constvars, invars, outvars, eqns, None, DebugInfo(info.traced_for, info.func_src_info, names, paths)), used_inputs
+    info = info.with_names(lambda: _pick(info.arg_names, used_inputs), lambda: _pick(info.result_paths, used_outputs))
+    return Jaxpr(jaxpr.constvars, invars, outvars, eqns, None, info), used_inputs
+
+
+def _pick(names: tuple[str, ...] | None, which: Sequence[bool]) -> tuple[str, ...] | None:
+    return None if names is None else tuple(n for n, use in zip(names, which, strict=False) if use)
 
 
 # Checking
@@ -368,7 +412,11 @@ def check_jaxpr(program: Jaxpr | ClosedJaxpr) -> None:
     context = _Context()
 
     def fail(what: str, e: JaxprEqn | None = None) -> JaxprTypeError:
-        where = "" if e is None else f"\nin equation:\n\n  {pretty.layout(_eqn_doc(e, context, _Settings()))}\n\nfrom {source.summary(e.place) or 'unknown'}"
+        where = (
+            ""
+            if e is None
+            else f"\nin equation:\n\n  {pretty.layout(_eqn_doc(e, context, _Settings()))}\n\nfrom {source.summary(e.place) or 'unknown'}"
+        )
         return JaxprTypeError(f"{what}{where}\n\nin jaxpr:\n{print_jaxpr(jaxpr)}")
 
     def bind(v: Var, e: JaxprEqn | None = None) -> None:
@@ -444,8 +492,10 @@ class _Context:
 
     def suggest(self, inner: Sequence[Any], outer: Sequence[Any]) -> None:
         """Names the variables of a nested program like those of the equation they stand for, unless they have names."""
+        taken: set[Var] = set()
         for v, like in zip(inner, outer, strict=False):
-            if type(v) is not Literal and type(like) is not Literal and v not in self._names:
+            if type(v) is not Literal and type(like) is not Literal and v not in self._names and like not in taken:
+                taken.add(like)
                 self._names[v] = self.name(like)
 
     def share(self, jaxpr: Jaxpr, name: str) -> None:

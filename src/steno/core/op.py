@@ -1,6 +1,7 @@
 """The record of an op, and `bind`: calling an op hands it to the current trace, or evaluates it.
 
 Everything about an op is in its record; the tables of transformations, backends and tests are views of `OPS`."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
@@ -31,11 +32,12 @@ class Op:
     cost             `cost(avals_in, avals_out, **params) -> float`: work estimate in nanoseconds
     samples          `samples() -> iterable of (args, params)`: what the test-suite tries
     show             `show(params) -> dict`: the parameters a printed jaxpr shows, in order (None: all, sorted)
+    parse            `parse(shown, avals_in, avals_out) -> params`: the inverse of `show`
     """
 
     __slots__ = (
         "__dict__", "__weakref__", "_types", "aliases", "batch", "cost", "dce", "effects", "expand", "jvp", "linearize", "lower",
-        "multiple_results", "name", "oracle", "partial_eval", "samples", "show", "subprograms", "transpose", "typ",
+        "multiple_results", "name", "oracle", "parse", "partial_eval", "samples", "show", "subprograms", "transpose", "typ",
     )  # fmt: skip
 
     def __init__(
@@ -59,6 +61,7 @@ class Op:
         cost: Callable[..., float] | None = None,
         samples: Callable[[], Iterable[Any]] | None = None,
         show: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
+        parse: Callable[[dict[str, Any], Sequence[ShapedArray], Sequence[ShapedArray]], dict[str, Any]] | None = None,
     ) -> None:
         if name in OPS:
             raise ValueError(f"there is already an op of the name {name!r}")
@@ -67,7 +70,7 @@ class Op:
         self.jvp, self.transpose, self.batch = jvp, transpose, batch
         self.linearize, self.partial_eval, self.dce = linearize, partial_eval, dce
         self.effects, self.subprograms, self.aliases, self.cost = effects, subprograms, aliases, cost
-        self.samples, self.show = samples, show
+        self.samples, self.show, self.parse = samples, show, parse
         self._types: dict[Any, Any] = {}
         OPS[name] = self
 
@@ -84,7 +87,7 @@ class Op:
         return self.name
 
     def __reduce__(self) -> Any:
-        return OPS.__getitem__, (self.name,)
+        return _op_named, (self.name,)
 
     def types(self, avals: tuple[ShapedArray, ...], params: dict[str, Any]) -> Any:
         """`typ`, remembered by operand avals and parameters (an aval, or a list of them)."""
@@ -105,6 +108,10 @@ class Op:
     def evaluate(self, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """Evaluates now, whatever the current trace."""
         return _eager(self, args, params)
+
+
+def _op_named(name: str) -> Op:
+    return OPS[name]
 
 
 def op(name: str, **fields: Any) -> Callable[[Callable[..., Any]], Op]:

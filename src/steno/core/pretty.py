@@ -1,7 +1,8 @@
 """A pretty printer after Wadler ("A prettier printer", 2003): a document lays itself out in as few lines as the width allows.
 
-    Doc ::= str | Concat(Doc*) | Nest(n, Doc) | Group(Doc) | Break(text)        Break: the text if its group fits in a line, else a line end
+Doc ::= str | Concat(Doc*) | Nest(n, Doc) | Group(Doc) | Break(text)        Break: the text if its group fits in a line, else a line end
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterable

@@ -1,8 +1,10 @@
 """Where in the user's code something was called, found without the cost of a traceback.
 
 A place is (code object, index of the last instruction); lines and columns are computed from it only when somebody asks."""
+
 from __future__ import annotations
 
+import functools
 import linecache
 import os
 import sys
@@ -41,6 +43,14 @@ def place(depth: int = 2) -> Place | None:
     return None
 
 
+def stacklevel() -> int:
+    """What `warnings.warn(..., stacklevel=stacklevel())` needs to point at the user's line."""
+    level, frame = 1, sys._getframe(1)
+    while frame is not None and not _user_file.get(frame.f_code.co_filename, False) and not _is_user_file(frame.f_code.co_filename):
+        level, frame = level + 1, frame.f_back
+    return level
+
+
 @final
 class Location:
     """file, line and column (1-based) of a place, and the qualified name of its function."""
@@ -66,19 +76,27 @@ def summary(at: Place | None) -> str:
     return "" if at is None else str(Location(at))
 
 
+def unwrapped(fun: Any) -> Any:
+    """The user's function inside wrappers, partials and bound methods."""
+    while True:
+        inner = getattr(fun, "__wrapped__", None) or (fun.func if isinstance(fun, functools.partial) else getattr(fun, "__func__", None))
+        if inner is None:
+            return fun
+        fun = inner
+
+
 def function_info(fun: Any) -> str:
     """`f at file.py:3` for a function, its type's name for another callable."""
-    while True:
-        inner = getattr(fun, "__wrapped__", None)
-        if inner is None:
-            inner = getattr(fun, "func", None)
-        if inner is None:
-            break
-        fun = inner
-    fun = getattr(fun, "__func__", fun)
+    fun = unwrapped(fun)
     code = getattr(fun, "__code__", None)
     name = getattr(fun, "__name__", None) or type(fun).__name__
     return f"{name} at {code.co_filename}:{code.co_firstlineno}" if code is not None else name
+
+
+def function_name(fun: Any) -> str:
+    """The name a jaxpr gives the function."""
+    fun = unwrapped(fun)
+    return getattr(fun, "__name__", None) or type(fun).__name__
 
 
 def line_text(at: Place) -> str:

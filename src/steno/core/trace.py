@@ -4,10 +4,10 @@ The current trace is a thread-local slot of the native core (None: evaluate now)
 nothing looks for tracers among the arguments to decide. A transformation is a subclass of `Trace` with tracers of its own, current while the
 function runs, whose rules bind ops under the trace that was current before (`with set_current_trace(parent): ...`).
 """
+
 from __future__ import annotations
 
 import gc
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
@@ -184,7 +184,9 @@ class Tracer:
     def tobytes(self, order: str = "C") -> bytes:
         known = self._known()
         if known is None:
-            raise ConcretizationTypeError(self, f"The tobytes() method was called on traced array with shape {self.aval.strip_weak_type()}.")
+            raise ConcretizationTypeError(
+                self, f"The tobytes() method was called on traced array with shape {self.aval.strip_weak_type()}."
+            )
         return np.asarray(known).tobytes(order)
 
     def block_until_ready(self) -> Tracer:
@@ -200,7 +202,9 @@ class Tracer:
         raise ConcretizationTypeError(self, "The delete() method was called on a traced array, which has no memory of its own.")
 
     def unsafe_buffer_pointer(self) -> int:
-        raise ConcretizationTypeError(self, "The unsafe_buffer_pointer() method was called on a traced array, which has no memory of its own.")
+        raise ConcretizationTypeError(
+            self, "The unsafe_buffer_pointer() method was called on a traced array, which has no memory of its own."
+        )
 
     def __format__(self, spec: str) -> str:
         return format(str(self), spec) if spec == "" or spec[-1] == "s" else format(self._convert("float"), spec)
@@ -337,11 +341,11 @@ class JaxprTrace(Trace):
         self._const_of[id(key)] = (key, v)
         return v
 
-    def finish(self, outs: Iterable[Any], debug_info: DebugInfo | None = None) -> ClosedJaxpr:
+    def finish(self, outs: Iterable[Any]) -> ClosedJaxpr:
         """The recorded program with the given results."""
         outvars = [y.var if type(y) is JitTracer and y._trace is self else self.lift(y) for y in outs]
         self.over = True
-        jaxpr = Jaxpr(self.constvars, self.invars, outvars, self.eqns, self.effects, debug_info or self.debug_info)
+        jaxpr = Jaxpr(self.constvars, self.invars, outvars, self.eqns, self.effects, self.debug_info)
         closed = ClosedJaxpr(jaxpr, self.consts)
         if config._state.enable_checks:
             check_jaxpr(closed)
@@ -423,38 +427,47 @@ def escaped(tracer: Tracer) -> UnexpectedTracerError:
     )
 
 
-def trace_to_jaxpr(fun: Callable[..., Sequence[Any]], in_avals: Iterable[ShapedArray], debug_info: DebugInfo = NO_DEBUG_INFO) -> ClosedJaxpr:
+def trace_to_jaxpr(
+    fun: Callable[..., Sequence[Any]], in_avals: Iterable[ShapedArray], debug_info: DebugInfo = NO_DEBUG_INFO
+) -> ClosedJaxpr:
     """Records `fun`, a function of flat arrays that returns a flat sequence of arrays, on stand-ins of the given types."""
     trace = JaxprTrace(debug_info)
     return finish_trace(trace, lambda: fun(*[trace.argument(a) for a in in_avals]))
 
 
-def finish_trace(trace: JaxprTrace, run: Callable[[], Sequence[Any]], debug_info: Callable[[], DebugInfo] | None = None) -> ClosedJaxpr:
-    """Runs `run` with `trace` current and finishes it. `debug_info`, if given, is asked after the run."""
+def finish_trace(trace: JaxprTrace, run: Callable[[], Sequence[Any]], check: Callable[[Sequence[Any]], None] | None = None) -> ClosedJaxpr:
+    """Runs `run` with `trace` current and finishes the program with its results; `check` may complain about them first."""
     if config._state.no_tracing:
-        raise RuntimeError(f"tracing the function {trace.debug_info.func_src_info} for {trace.debug_info.traced_for}, but no_tracing is set")
+        raise RuntimeError(
+            f"tracing the function {trace.debug_info.func_src_info} for {trace.debug_info.traced_for}, but no_tracing is set"
+        )
     previous = swap_trace(trace)
     try:
         outs = run()
-        closed = trace.finish(outs, debug_info() if debug_info is not None else None)
+        try:
+            closed = trace.finish(outs)
+        except TypeError:
+            if check is not None:
+                check(outs)
+            raise
     finally:
         trace.over = True
         swap_trace(previous)
     if config._state.check_tracer_leaks:
         del outs
-        _check_leaks(trace, run)
+        _check_leaks(trace)
     return closed
 
 
-def _check_leaks(trace: JaxprTrace, *own: Any) -> None:
+def _check_leaks(trace: JaxprTrace) -> None:
     """An exception if tracers of a finished trace are still referenced."""
     gc.collect()
-    frames = {id(sys._getframe())}
     leaked = [o for o in gc.get_objects() if type(o) is JitTracer and o._trace is trace]
-    del frames
     if leaked:
         info = trace.debug_info
-        raise Exception(f"Leaked trace {trace!r} of {info.func_src_info}: {len(leaked)} tracers are still referenced.\n{trace.escaped(leaked[0])}")
+        raise Exception(
+            f"Leaked trace {trace!r} of {info.func_src_info}: {len(leaked)} tracers are still referenced.\n{trace.escaped(leaked[0])}"
+        )
 
 
 @contextmanager
@@ -484,6 +497,21 @@ def named_scope(name: str) -> Iterator[None]:
         trace.names = saved
 
 
+class _ArrayMeta(type):
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, ArrayImpl | Tracer)
+
+    def __subclasscheck__(cls, subclass: type) -> bool:
+        return issubclass(subclass, ArrayImpl | Tracer)
+
+
+class Array(metaclass=_ArrayMeta):
+    """The type of arrays for `isinstance`: concrete arrays and tracers. Not to be instantiated; `steno.numpy.array` makes arrays."""
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        raise TypeError("Array cannot be instantiated; use steno.numpy.array or steno.numpy.asarray")
+
+
 def install_methods(methods: dict[str, Any], classes: Sequence[type] = (Tracer, ArrayImpl)) -> None:
     """Gives tracers and arrays their operators, methods and properties."""
     for cls in classes:
@@ -492,6 +520,6 @@ def install_methods(methods: dict[str, Any], classes: Sequence[type] = (Tracer, 
 
 
 __all__ = [
-    "JaxprTrace", "JitTracer", "Trace", "Tracer", "check_not_escaped", "ensure_compile_time_eval", "escaped", "eval_jaxpr", "finish_trace",
+    "Array", "JaxprTrace", "JitTracer", "Trace", "Tracer", "check_not_escaped", "ensure_compile_time_eval", "escaped", "eval_jaxpr", "finish_trace",
     "install_methods", "named_scope", "set_current_trace", "trace_to_jaxpr",
 ]  # fmt: skip

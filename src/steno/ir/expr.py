@@ -11,6 +11,8 @@ grammar of primitive expressions (what the code generator and the interpreters r
       div rem                                          floats: IEEE, C fmod. Integers: truncating; x / 0 = -1 (all ones), x rem 0 = x,
                                                        INT_MIN / -1 = INT_MIN, INT_MIN rem -1 = 0
       fma                                              floats, one rounding
+      scale(x, n)                                      float32, float64: x * 2**n with one rounding, for 1/4 <= |x| <= 4 or NaN, and an integral
+                                                       float n with |n| <= 252 (float32), 2044 (float64); elsewhere unspecified
       neg abs sqrt floor ceil round_even trunc copysign   neg and abs: also integers, INT_MIN stays
       min max                                          floats: a NaN operand gives NaN, -0 < +0
       and or xor not                                   bool and integers
@@ -431,6 +433,10 @@ class Builder:
     def div(self, x: Operand, y: Operand) -> Any:
         x, y = self._operands("div", x, y)
         return self.call("complex_div", x, y) if isinstance(x, Pair) else self._apply("div", x, y)
+
+    def scale(self, x: Expr, n: Expr) -> Expr:
+        """x * 2**n for x near 1 and an integral float n, both float32 or float64; see the grammar."""
+        return self.node("scale", x.dtype, self._operands("scale", x, n))
 
     def rem(self, x: Operand, y: Operand) -> Any:
         return self._apply("rem", x, y)

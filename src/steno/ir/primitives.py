@@ -109,7 +109,12 @@ def _two_sum(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _fma(dtype: np.dtype, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
+    a, b, c = np.broadcast_arrays(a, b, c)
     return _fma32(a, b, c) if dtype == F32 else _fma64(a, b, c)
+
+
+def _scale(dtype: np.dtype, x: np.ndarray, n: np.ndarray) -> np.ndarray:
+    return np.ldexp(x, np.where(np.isfinite(n), np.clip(n, -9999, 9999), 0).astype(np.int32))
 
 
 def _div(dtype: np.dtype, x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -221,6 +226,7 @@ TABLE: dict[str, Callable[..., np.ndarray]] = {
     "div": _div,
     "rem": _rem,
     "fma": _fma,
+    "scale": _scale,
     "neg": _neg,
     "abs": _abs,
     "sqrt": lambda dtype, x: np.sqrt(x),

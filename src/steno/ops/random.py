@@ -22,9 +22,11 @@ from steno.core.aval import ShapedArray
 from steno.core.config import config
 from steno.core.interpret import to_array
 from steno.core.op import Op
-from steno.ir.expr import Builder, Expr, Pair
+from steno.ir.expr import Builder, Expr, Pair, Scalar
 from steno.ir.index import Index, linear
 from steno.ir.kinds import Map, Read
+from steno.ops.families import FLOAT, elementwise
+from steno.ops.oracle import direct, primitive
 
 U32, U64 = np.dtype("uint32"), np.dtype("uint64")
 ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
@@ -455,3 +457,28 @@ random_bits = Op(
     ],
 )
 """Uniform unsigned integers of `bit_width` bits, `shape` of them for each key."""
+
+
+# fma
+
+
+def _fma_oracle(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
+    if x.dtype in (np.float32, np.float64):
+        return primitive("fma")(x, y, z)
+    if x.dtype == np.float16:
+        wide = np.float32
+        return (x.astype(wide) * y.astype(wide) + z.astype(wide)).astype(np.float16)
+    return direct(np.add)(direct(np.multiply)(x, y), z)
+
+
+def _fma_code(b: Builder, x: Scalar, y: Scalar, z: Scalar) -> Scalar:
+    if isinstance(x, Expr):
+        return b.fma(x, y, z)
+    if x.dtype == dtypes.float16:
+        return b.narrow(x.dtype, b.add(b.mul(x.value, y.value), z.value))
+    return b.add(b.mul(x, y), z)
+
+
+fma = elementwise("fma", FLOAT, FLOAT, FLOAT, oracle=_fma_oracle, scalar=_fma_code, exact=True)
+"""x * y + z as JAX's compiled `uniform` computes it on a CPU: rounded once (float16 in float32 and once more); bfloat16 and narrower floats
+round the product too."""

@@ -380,6 +380,30 @@ const DTypeInfo *dtype_info_of_descr(PyArray_Descr *descr) {
     return info;
 }
 
+bool read_scalar_type(PyObject *scalar, ScalarType *out) {
+    // NumPy's own number types hold their value in place behind the object's header.
+    struct Known {
+        PyTypeObject *type;
+        const DTypeInfo *dtype;
+    };
+    static Known known[64];
+    *out = ScalarType{nullptr, nullptr};
+    Known &slot = known[(reinterpret_cast<uintptr_t>(Py_TYPE(scalar)) >> 6) % 64];
+    if (STENO_UNLIKELY(slot.type != Py_TYPE(scalar))) {
+        Ref descr(reinterpret_cast<PyObject *>(PyArray_DescrFromScalar(scalar)));
+        if (!descr) return false;
+        int num = reinterpret_cast<PyArray_Descr *>(descr.get())->type_num;
+        if (num >= NPY_OBJECT && num <= NPY_TIMEDELTA) return true;
+        out->dtype = dtype_info(descr.get());
+        bool in_place = num <= NPY_CDOUBLE && num != NPY_LONGDOUBLE;
+        if (!out->dtype || !(in_place || num == NPY_HALF) || reinterpret_cast<PyArray_Descr *>(descr.get())->typeobj != Py_TYPE(scalar)) return out->dtype != nullptr;
+        slot = {Py_TYPE(scalar), out->dtype};
+    }
+    out->dtype = slot.dtype;
+    out->value = &PyArrayScalar_VAL(scalar, Byte);
+    return true;
+}
+
 ShapedArray *make_aval(const int64_t *dims, int ndim, const DTypeInfo *dtype, bool weak_type) {
     uint64_t hash = mix(reinterpret_cast<uintptr_t>(dtype) + weak_type, ndim);
     for (int k = 0; k < ndim; ++k) hash = mix(hash, dims[k]);

@@ -40,6 +40,14 @@ struct DTypeInfo {
 const DTypeInfo *dtype_info(PyObject *dtype);
 const DTypeInfo *dtype_info_of_descr(PyArray_Descr *descr);
 
+// What a NumPy scalar is made of.
+struct ScalarType {
+    const DTypeInfo *dtype;  // null: text, dates and the like
+    const void *value;       // its bytes, in native order; null: ask NumPy for them
+};
+// False: exception set.
+bool read_scalar_type(PyObject *numpy_scalar, ScalarType *out);
+
 struct ShapedArray {
     PyObject_HEAD
     PyObject *shape;  // tuple of int

@@ -93,6 +93,36 @@ bool read_through_numpy(PyObject *leaf, const ShapedArray *aval, void **data, Ke
     return true;
 }
 
+// What a 64-bit dtype becomes where 64-bit dtypes are off: as C converts, with no warnings of NumPy's.
+bool narrows(const DTypeInfo *from, DCode to) {
+    return (from->code == DCode::Float64 && to == DCode::Float32) || (from->code == DCode::Int64 && to == DCode::Int32) ||
+           (from->code == DCode::UInt64 && to == DCode::UInt32) || (from->code == DCode::Complex128 && to == DCode::Complex64);
+}
+
+void narrow(DCode to, const void *source, void *target, int64_t n) {
+    auto convert = [&](auto from_type, auto to_type, int64_t count) {
+        auto *s = static_cast<const decltype(from_type) *>(source);
+        auto *t = static_cast<decltype(to_type) *>(target);
+        for (int64_t k = 0; k < count; ++k) t[k] = static_cast<decltype(to_type)>(s[k]);
+    };
+    switch (to) {
+    case DCode::Float32: return convert(double(), float(), n);
+    case DCode::Complex64: return convert(double(), float(), 2 * n);
+    default: return convert(uint64_t(), uint32_t(), n);
+    }
+}
+
+bool read_narrowed(PyArrayObject *nd, const ShapedArray *aval, void **data, KeepAlive &keep) {
+    Ref plain(PyArray_FromArray(nd, nullptr, NPY_ARRAY_CARRAY_RO));
+    if (!plain) return false;
+    PyObject *target = PyArray_NewFromDescr(&PyArray_Type, reinterpret_cast<PyArray_Descr *>(Py_NewRef(aval->dtype->dtype)), PyArray_NDIM(nd), PyArray_DIMS(nd), nullptr,
+                                            nullptr, 0, nullptr);
+    if (!target || !keep.push_steal(target)) return false;
+    *data = PyArray_DATA(reinterpret_cast<PyArrayObject *>(target));
+    narrow(aval->dtype->code, PyArray_DATA(reinterpret_cast<PyArrayObject *>(plain.get())), *data, aval->size);
+    return true;
+}
+
 bool read_ndarray(PyArrayObject *nd, const ShapedArray *aval, void **data, KeepAlive &keep, const char *where, int position) {
     if (PyArray_NDIM(nd) != aval->ndim || (aval->ndim && std::memcmp(PyArray_DIMS(nd), aval->dims, sizeof(int64_t) * aval->ndim)))
         return mismatch(where, position, reinterpret_cast<PyObject *>(nd), aval);
@@ -100,7 +130,33 @@ bool read_ndarray(PyArrayObject *nd, const ShapedArray *aval, void **data, KeepA
         *data = PyArray_DATA(nd);
         return true;
     }
+    const DTypeInfo *dtype = PyArray_ISNOTSWAPPED(nd) ? dtype_info_of_descr(PyArray_DESCR(nd)) : nullptr;
+    if (PyErr_Occurred()) PyErr_Clear();  // a type that steno has not; NumPy may convert it
+    if (dtype && narrows(dtype, aval->dtype->code)) return read_narrowed(nd, aval, data, keep);
     return read_through_numpy(reinterpret_cast<PyObject *>(nd), aval, data, keep, where, position);
+}
+
+bool read_numpy_scalar(PyObject *leaf, const ShapedArray *aval, void **data, ScalarBytes *scalar, KeepAlive &keep, const char *where, int position) {
+    ScalarType type;
+    if (!read_scalar_type(leaf, &type)) return false;
+    if (!type.dtype) return mismatch(where, position, leaf, aval);
+    *data = scalar;
+    bool narrowed = type.dtype != aval->dtype;
+    if (!narrowed || narrows(type.dtype, aval->dtype->code)) {
+        ScalarBytes value;
+        if (type.value)
+            std::memcpy(&value, type.value, size_t(type.dtype->itemsize));
+        else if (type.dtype->itemsize <= int64_t(sizeof value))
+            PyArray_ScalarAsCtype(leaf, &value);
+        else
+            return read_through_numpy(leaf, aval, data, keep, where, position);
+        if (narrowed)
+            narrow(aval->dtype->code, &value, scalar, 1);
+        else
+            *scalar = value;
+        return true;
+    }
+    return read_through_numpy(leaf, aval, data, keep, where, position);
 }
 
 }  // namespace
@@ -118,28 +174,19 @@ bool read_leaf(PyObject *leaf, const ShapedArray *aval, void **data, ScalarBytes
     if (aval->dtype->type_num < 0) return mismatch(where, position, leaf, aval);
     if (PyArray_Check(leaf)) return read_ndarray(reinterpret_cast<PyArrayObject *>(leaf), aval, data, keep, where, position);
 
-    bool numpy_scalar = PyArray_CheckScalar(leaf);
-    bool python_number = !numpy_scalar && (PyFloat_Check(leaf) || PyLong_Check(leaf) || PyComplex_Check(leaf));
-    if (numpy_scalar || python_number) {
+    bool numpy_scalar = PyArray_IsScalar(leaf, Generic);
+    if (numpy_scalar || PyFloat_Check(leaf) || PyLong_Check(leaf) || PyComplex_Check(leaf)) {
         if (aval->ndim) return mismatch(where, position, leaf, aval);
+        if (numpy_scalar) return read_numpy_scalar(leaf, aval, data, scalar, keep, where, position);
         *data = scalar;
-        if (python_number) {
-            int done = store_python_number(leaf, aval, scalar->bytes);
-            return done ? done > 0 : read_through_numpy(leaf, aval, data, keep, where, position);
-        }
-        Ref descr(reinterpret_cast<PyObject *>(PyArray_DescrFromScalar(leaf)));
-        if (!descr) return false;
-        if (reinterpret_cast<PyArray_Descr *>(descr.get())->type_num == aval->dtype->type_num && aval->dtype->itemsize <= 16) {
-            PyArray_ScalarAsCtype(leaf, scalar->bytes);
-            return true;
-        }
-        return read_through_numpy(leaf, aval, data, keep, where, position);
+        int done = store_python_number(leaf, aval, scalar->bytes);
+        return done ? done > 0 : read_through_numpy(leaf, aval, data, keep, where, position);
     }
 
     static PyObject *value_name = intern("value");
     Ref value(PyObject_GetAttr(leaf, value_name));  // TypedScalar
     if (!value) PyErr_Clear();
-    if (!value || !PyArray_CheckScalar(value.get())) return mismatch(where, position, leaf, aval);
+    if (!value || !PyArray_IsScalar(value.get(), Generic)) return mismatch(where, position, leaf, aval);
     return read_leaf(value.get(), aval, data, scalar, keep, where, position);
 }
 

@@ -19,6 +19,9 @@
 #define STENO_LIKELY(x) __builtin_expect(!!(x), 1)
 #define STENO_UNLIKELY(x) __builtin_expect(!!(x), 0)
 
+// Thread-local without a function call for each access; the few bytes fit what the loader keeps for modules loaded late.
+#define STENO_THREAD_LOCAL __attribute__((tls_model("initial-exec"))) thread_local
+
 namespace steno {
 
 // One owned reference. A null Ref returned from a function means that a Python exception is set.

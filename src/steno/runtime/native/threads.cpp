@@ -52,8 +52,8 @@ struct Pool {
 
 std::atomic<Pool *> the_pool{nullptr};
 std::atomic<int> limit{1};              // of the process
-thread_local int thread_limit = 0;      // of this thread; 0: none
-thread_local bool inside = false;       // in a parallel region
+STENO_THREAD_LOCAL int thread_limit = 0;      // of this thread; 0: none
+STENO_THREAD_LOCAL bool inside = false;       // in a parallel region
 
 inline void relax() {
 #if defined(__x86_64__)

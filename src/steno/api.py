@@ -1,0 +1,617 @@
+"""jit and its relatives: from Python functions of pytrees to programs, and from calls to runs."""
+
+from __future__ import annotations
+
+import functools
+import operator
+import threading
+import warnings
+import weakref
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Final, final
+
+import numpy as np
+
+from steno import backends, retrace
+from steno._native import ArrayImpl, JitEntry, JitFunction, config_token, current_trace, global_config_token
+from steno.core import source
+from steno.core.config import config
+from steno.core.config import disable_jit as _disable_jit
+from steno.core.config import explain_cache_misses as _log_cache_misses
+from steno.core.interpret import to_ndarray
+from steno.core.jaxpr import ClosedJaxpr, Jaxpr, eval_jaxpr
+from steno.core.trace import Tracer, named_scope
+from steno.ops.structural import jit as jit_op
+from steno.stages import Lowered, Program, ShapeDtypeStruct, Traced
+from steno.tracing import argument_avals, signature, trace_tree
+from steno.tree_util import tree_flatten, tree_unflatten
+
+_NOT_GIVEN: Final = object()
+
+
+# What jit is told
+
+
+@final
+@dataclass(frozen=True)
+class Options:
+    """The arguments of jit, normalised: positions are not negative, a static or donated parameter stands under its position and its name."""
+
+    static_argnums: tuple[int, ...] = ()
+    static_argnames: tuple[str, ...] = ()
+    donate_argnums: tuple[int, ...] = ()
+    donate_argnames: tuple[str, ...] = ()
+    keep_unused: bool = False
+    inline: bool = False
+    compiler_options: tuple[tuple[str, Any], ...] = ()
+
+
+def _argnums(value: Any) -> tuple[int, ...]:
+    if value is None:
+        return ()
+    if isinstance(value, str):
+        raise TypeError(f"argnums must be an int or a sequence of ints, got {value!r}: 'str' object cannot be interpreted as an integer")
+    return tuple(map(operator.index, value)) if isinstance(value, Iterable) else (operator.index(value),)
+
+
+def _argnames(value: Any) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    if isinstance(value, str):
+        return (value,)
+    names = tuple(value)
+    for n in names:
+        if not isinstance(n, str):
+            raise TypeError(f"argnames must be a str or a sequence of str, got {n!r}")
+    return names
+
+
+def _resolve(fun: Any, nums: Any, names: Any, what: str) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """argnums and argnames, each derived from the other where only one is given. ValueError for parameters that do not exist."""
+    out_nums, out_names = _argnums(nums), _argnames(names)
+    if not out_nums and not out_names:
+        return (), ()
+    sig = signature(fun)
+    if sig is None:
+        return out_nums, out_names
+    parameters = list(sig.parameters.values())
+    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    if not any(p.kind == p.VAR_POSITIONAL for p in parameters) and any(not -len(positional) <= k < len(positional) for k in out_nums):
+        raise ValueError(f"Jitted function has {what}_argnums={out_nums}, but only accepts {len(positional)} positional arguments.")
+    out_nums = tuple(k if k >= 0 else k + len(positional) for k in out_nums)
+    if not any(p.kind == p.VAR_KEYWORD for p in parameters):
+        known = {p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
+        if unknown := set(out_names) - known:
+            raise ValueError(f"Jitted function has invalid argnames {unknown} in {what}_argnames. Function does not take these args.")
+    if names is None:
+        out_names = tuple(
+            positional[k].name for k in out_nums if k < len(positional) and positional[k].kind == positional[k].POSITIONAL_OR_KEYWORD
+        )
+    elif nums is None:
+        out_nums = tuple(k for k, p in enumerate(positional) if p.name in out_names)
+    return out_nums, out_names
+
+
+def _make_options(
+    fun: Any,
+    static_argnums: Any,
+    static_argnames: Any,
+    donate_argnums: Any,
+    donate_argnames: Any,
+    keep_unused: bool,
+    inline: Any,
+    compiler_options: Any,
+) -> Options:
+    statics, static_names = _resolve(fun, static_argnums, static_argnames, "static")
+    donated, donated_names = _resolve(fun, donate_argnums, donate_argnames, "donate")
+    if both := set(static_names) & set(donated_names):
+        raise ValueError(
+            f"static_argnames and donate_argnames cannot intersect. Argument names {both} appear in both static_argnames and donate_argnames"
+        )
+    if both_nums := set(statics) & set(donated):
+        raise ValueError(f"static_argnums and donate_argnums cannot intersect. Argument positions {both_nums} appear in both")
+    return Options(statics, static_names, donated, donated_names, bool(keep_unused), bool(inline), backends.check_options(compiler_options))
+
+
+# Traces of one function
+
+
+@final
+class Traces:
+    """The programs of one function under one set of options: shared by all jitted callables of that function and those options."""
+
+    def __init__(self, fun: Any, options: Options) -> None:
+        try:
+            self._fun = weakref.ref(fun)  # the table of all Traces must not keep functions alive
+        except TypeError:
+            self._fun = lambda: fun
+        self.options = options
+        self.programs: dict[retrace.CallKey, Program] = {}
+        self.records: list[retrace.TraceRecord] = []
+        self.callables: weakref.WeakSet[JitFunction] = weakref.WeakSet()
+        self._busy: dict[retrace.CallKey, threading.Event] = {}
+
+    @property
+    def fun(self) -> Any:
+        return self._fun()
+
+    def clear(self) -> None:
+        self.programs.clear()
+        for f in self.callables:
+            f._clear_cache()
+
+    def split(self, fun: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[list[Any], retrace.CallKey]:
+        """The flat dynamic arguments, and what decides which program a call runs."""
+        o = self.options
+        statics: list[tuple[Any, type, Any]] = []
+        if o.static_argnums or o.static_argnames:
+            positions = tuple(i for i in range(len(args)) if i not in o.static_argnums)
+            statics += [(i, type(args[i]), args[i]) for i in range(len(args)) if i in o.static_argnums]
+            statics += [(k, type(v), v) for k, v in sorted(kwargs.items()) if k in o.static_argnames]
+            for where, _, value in statics:
+                _check_static(where, value)
+            dynamic = (tuple(args[i] for i in positions), {k: v for k, v in kwargs.items() if k not in o.static_argnames})
+        else:
+            positions = tuple(range(len(args)))
+            dynamic = (tuple(args), dict(kwargs))
+        leaves, tree = tree_flatten(dynamic)
+        avals = argument_avals(fun, leaves, tree, positions)
+        return leaves, retrace.CallKey(tree, avals, tuple(statics), (global_config_token(), config_token()), positions)
+
+    def program(self, fun: Any, key: retrace.CallKey) -> Program:
+        """The program for calls like `key`, traced if need be. Of several threads that want it at once one traces and the others wait, unless
+        they are tracing themselves (waiting could then wait for itself)."""
+        found = self.programs.get(key)
+        if found is not None:
+            return found
+        if current_trace() is not None:
+            return self._trace(fun, key)
+        event = self._busy.get(key)
+        if event is not None:
+            event.wait()
+            found = self.programs.get(key)
+            return found if found is not None else self._trace(fun, key)
+        event = self._busy[key] = threading.Event()
+        try:
+            return self._trace(fun, key)
+        finally:
+            del self._busy[key]
+            event.set()
+
+    def _trace(self, fun: Any, key: retrace.CallKey) -> Program:
+        o = self.options
+        start = retrace.now()
+        closed, out_tree = trace_tree(
+            _with_statics(fun, key), key.tree, key.avals, "jit", user_fun=fun, positions=key.dynamic if key.statics else None
+        )
+        seconds = retrace.now() - start
+        program = Program(
+            fun=fun,
+            name=source.function_name(fun),
+            closed=closed,
+            in_tree=key.tree,
+            out_tree=out_tree,
+            donated=self._donated(key),
+            positions=key.dynamic if key.statics else None,
+            compile_program=functools.partial(_compile, options=o),
+        )
+        if any(isinstance(c, Tracer) for c in closed.consts):
+            return program  # it belongs to the trace around it
+        record = retrace.TraceRecord(
+            function=source.function_info(fun),
+            call=source.summary(source.place(1)),
+            first=not self.records,
+            changes=retrace.explain(fun, key, self.records, _seen_code(fun, self)),
+            in_avals=key.avals,
+            trace_seconds=seconds,
+            time=start,
+            key=key,
+        )
+        self.records.append(record)
+        if len(self.records) > _RECORDS_LIMIT:
+            del self.records[1]
+        self.programs[key] = program
+        program.record = record
+        if config._state.explain_cache_misses or config._state.log_compiles:
+            retrace.log(fun, record, self.records)
+        return program
+
+    def _donated(self, key: retrace.CallKey) -> frozenset[int]:
+        """Positions of the donated leaves."""
+        o = self.options
+        if not o.donate_argnums and not o.donate_argnames:
+            return frozenset()
+        args, kwargs = tree_unflatten(key.tree, range(len(key.avals)))
+        chosen = [args[k] for k, i in enumerate(key.dynamic) if i in o.donate_argnums]
+        chosen += [v for name, v in kwargs.items() if name in o.donate_argnames]
+        return frozenset(tree_flatten(chosen)[0])
+
+
+_RECORDS_LIMIT: Final = 256
+
+
+def _with_statics(fun: Any, key: retrace.CallKey) -> Callable[..., Any]:
+    """`fun` as a function of the dynamic arguments."""
+    if not key.statics:
+        return fun
+    fixed = {where: value for where, _, value in key.statics}
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        n = len(args) + sum(isinstance(w, int) for w in fixed)
+        rest = iter(args)
+        full = [fixed[i] if i in fixed else next(rest) for i in range(n)]
+        return fun(*full, **kwargs, **{k: v for k, v in fixed.items() if isinstance(k, str)})
+
+    return call
+
+
+def _check_static(where: Any, value: Any) -> None:
+    if isinstance(value, Hashable):
+        try:
+            hash(value)
+            return
+        except TypeError as err:
+            reason = str(err)
+    else:
+        reason = f"unhashable type: {type(value).__name__!r}"
+    raise ValueError(
+        f"Non-hashable static arguments are not supported. An error occurred while trying to hash an object of type {type(value)}, {value}, "
+        f"the static argument {where}. The error was:\nTypeError: {reason}"
+    )
+
+
+_all_traces: dict[int, tuple[Any, dict[Options, Traces]]] = {}
+_codes: dict[int, tuple[Any, Counter[int]]] = {}  # by the id of a code object, which the entry keeps alive
+
+
+def _traces_of(fun: Any, options: Options) -> Traces:
+    """The Traces of a function; forgotten when the function dies."""
+    i = id(fun)
+    entry = _all_traces.get(i)
+    if entry is None:
+        try:
+            ref = weakref.ref(fun, lambda _, table=_all_traces: table.pop(i, None))
+        except TypeError:
+            return Traces(fun, options)
+        if type(fun).__name__ == "method":
+            return Traces(fun, options)  # a bound method is a new object at each access: its callable owns the traces
+        entry = _all_traces[i] = (ref, {})
+    table = entry[1]
+    found = table.get(options)
+    if found is None:
+        found = table[options] = Traces(fun, options)
+    return found
+
+
+def _seen_code(fun: Any, traces: Traces) -> int:
+    """How many other function objects of the same code have been traced, while a closure or lambda is made anew each time."""
+    code = getattr(source.unwrapped(fun), "__code__", None)
+    if code is None:
+        return 0
+    entry = _codes.setdefault(id(code), (code, Counter()))
+    seen = entry[1]
+    owner = id(traces)
+    count = sum(1 for k in seen if k != owner)
+    seen[owner] += 1
+    if len(_codes) > 4096:
+        _codes.clear()
+    return count
+
+
+# Running
+
+
+def _compile(program: Program, overrides: Mapping[str, Any] | None = None, *, options: Options) -> Any:
+    """The backend's executable for a traced function. Warns of donations that cannot be used, naming the arguments."""
+    start = retrace.now()
+    compiler_options = dict(options.compiler_options)
+    if overrides:
+        compiler_options.update(backends.check_options(overrides))
+    usable = usable_donations(program)
+    executable = backends.current().compile(program.closed, donated=usable, options=tuple(compiler_options.items()))
+    if program.record is not None:
+        program.record.compile_seconds += retrace.now() - start
+    return executable
+
+
+def usable_donations(program: Program) -> frozenset[int]:
+    """The donated inputs for which there is a result of the same shape and dtype to take over the memory. Warns of the others."""
+    if not program.donated:
+        return program.donated
+    results = Counter((a.shape, a.dtype) for a in program.closed.out_avals)
+    usable, useless = [], []
+    for k in sorted(program.donated):
+        a = program.closed.in_avals[k]
+        if results[a.shape, a.dtype]:
+            results[a.shape, a.dtype] -= 1
+            usable.append(k)
+        else:
+            useless.append(k)
+    if useless:
+        names = program.argument_names()
+        listed = ", ".join(f"{names[k]}: {program.closed.in_avals[k].str_short()}" for k in useless)
+        warnings.warn(
+            f"Some donated buffers were not usable: {listed}. The function {program.name} has no result of the same shape and dtype that could "
+            "take over their memory, so they are kept.",
+            stacklevel=source.stacklevel(),
+        )
+    return frozenset(usable)
+
+
+def _run(program: Program, leaves: Sequence[Any]) -> list[Any]:
+    executable = program.executable
+    if executable is None:
+        executable = program.executable = program.compile_program(program, None)
+        program.usable = usable_quietly(program)
+    if program.usable:
+        _check_donated_once(program, leaves)
+    out = executable.run(leaves, program.usable)
+    for k in program.usable:
+        x = leaves[k]
+        if isinstance(x, ArrayImpl) and not x.is_deleted():
+            x.delete()
+    if config._state.debug_nans or config._state.debug_infs:
+        _check_finite(program, leaves, out)
+    return out
+
+
+def usable_quietly(program: Program) -> frozenset[int]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return usable_donations(program)
+
+
+def _check_donated_once(program: Program, leaves: Sequence[Any]) -> None:
+    given = Counter(id(x) for x in leaves if isinstance(x, ArrayImpl))
+    for k in program.usable:
+        if given[id(leaves[k])] > 1:
+            name = program.argument_names()[k]
+            raise ValueError(
+                f"{program.name}: the array donated as {name} is also another argument of the same call, as in `f(donate(a), a)`"
+            )
+
+
+def _bad_values(x: Any) -> str | None:
+    if not isinstance(x, ArrayImpl):
+        return None
+    v = to_ndarray(x)
+    if v.dtype.kind not in "fcV" or v.dtype.kind == "V" and v.dtype.itemsize > 2:
+        return None
+    v = v.astype(np.complex128 if v.dtype.kind == "c" else np.float64)
+    if config._state.debug_nans and np.isnan(v).any():
+        return "nan"
+    if config._state.debug_infs and np.isinf(v).any():
+        return "inf"
+    return None
+
+
+def _check_finite(program: Program, leaves: Sequence[Any], out: Sequence[Any]) -> None:
+    """FloatingPointError, naming the op, if a result holds what the configuration forbids."""
+    if all(_bad_values(y) is None for y in out):
+        return
+    eval_checked(program.closed.jaxpr, program.closed.consts, leaves)
+    bad = next(b for y in out if (b := _bad_values(y)) is not None)
+    raise FloatingPointError(f"invalid value ({bad}) encountered in jit({program.name})")
+
+
+def eval_checked(jaxpr: Jaxpr, consts: Sequence[Any], args: Sequence[Any]) -> None:
+    """Runs a program op by op; FloatingPointError at the first op that makes a forbidden value."""
+    env: dict[Any, Any] = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*consts, *args), strict=True))
+    for e in jaxpr.eqns:
+        inputs = [env[a] if a in env else a.val for a in e.invars]
+        if e.op is jit_op:
+            eval_checked(e.params["jaxpr"].jaxpr, e.params["jaxpr"].consts, inputs)
+        out = e.op.evaluate(inputs, e.params)
+        out = list(out) if e.op.multiple_results else [out]
+        for y in out:
+            if (bad := _bad_values(y)) is not None:
+                raise FloatingPointError(f"invalid value ({bad}) encountered in {e.op.name} at {source.summary(e.place)}")
+        env.update(zip(e.outvars, out, strict=True))
+
+
+def call_program(program: Program, leaves: Sequence[Any], inline: bool = False) -> list[Any]:
+    """The traced function as one `jit` op of the current trace (or its ops one by one, if `inline`)."""
+    closed = program.closed
+    if inline:
+        return eval_jaxpr(closed.jaxpr, closed.consts, *leaves)
+    captured = [k for k, c in enumerate(closed.consts) if isinstance(c, Tracer)]
+    if not captured:
+        return jit_op(*leaves, name=program.name, jaxpr=closed)
+    j = closed.jaxpr
+    rest = [k for k in range(len(closed.consts)) if k not in captured]
+    n = len(captured)
+    info = j.debug_info
+    inner = Jaxpr(
+        [j.constvars[k] for k in rest],
+        [*(j.constvars[k] for k in captured), *j.invars],
+        j.outvars,
+        j.eqns,
+        j.effects,
+        info.with_names(lambda: None if info.arg_names is None else ("",) * n + info.arg_names, lambda: info.result_paths),
+    )
+    return jit_op(
+        *(closed.consts[k] for k in captured), *leaves, name=program.name, jaxpr=ClosedJaxpr(inner, [closed.consts[k] for k in rest])
+    )
+
+
+# The jitted callable is native: known signatures are answered without Python. What follows are its misses and methods.
+
+
+def _miss(traces: Traces, fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[JitEntry | None, Any]:
+    """A call that the native cache cannot answer: (the plan that answers calls like it, or None; the result)."""
+    if config._state.disable_jit:
+        return None, fun(*args, **kwargs)
+    leaves, key = traces.split(fun, args, kwargs)
+    program = traces.program(fun, key)
+    if current_trace() is not None:
+        return None, tree_unflatten(program.out_tree, call_program(program, leaves, traces.options.inline))
+    out = _run(program, leaves)
+    return _plan(program), tree_unflatten(program.out_tree, out)
+
+
+def _plan(program: Program) -> JitEntry | None:
+    """How native code answers calls of the program; None if its backend has no native code, or results are looked at in Python."""
+    native = getattr(program.executable, "native", None)
+    if native is None or config._state.debug_nans or config._state.debug_infs:
+        return None
+    closed = program.closed
+    return JitEntry(
+        native, program.out_tree, program.executable.results, closed.out_avals, range(len(closed.in_avals)), sorted(program.usable)
+    )
+
+
+def _trace_method(self: JitFunction, *args: Any, **kwargs: Any) -> Traced:
+    """Traces for arguments (arrays, or ShapeDtypeStructs) without compiling."""
+    _, key = self._traces.split(self._fun, args, kwargs)
+    return Traced(self._traces.program(self._fun, key))
+
+
+def _lower_method(self: JitFunction, *args: Any, **kwargs: Any) -> Lowered:
+    """`trace(...).lower()`."""
+    return _trace_method(self, *args, **kwargs).lower()
+
+
+def _eval_shape_method(self: JitFunction, *args: Any, **kwargs: Any) -> Any:
+    """The results' ShapeDtypeStructs."""
+    return _trace_method(self, *args, **kwargs).out_info
+
+
+def _clear_cache_method(self: JitFunction) -> None:
+    """Forgets the programs of this function."""
+    self._traces.clear()
+
+
+def _traces_property(self: JitFunction) -> list[retrace.TraceRecord]:
+    """One record for each time the function was traced: why, and what it cost. See `explain_cache_misses`."""
+    return list(self._traces.records)
+
+
+for _name, _method in {
+    "trace": _trace_method,
+    "lower": _lower_method,
+    "eval_shape": _eval_shape_method,
+    "clear_cache": _clear_cache_method,
+    "traces": property(_traces_property),
+}.items():
+    setattr(JitFunction, _name, _method)
+
+
+def jit(
+    fun: Any = _NOT_GIVEN,
+    /,
+    *,
+    in_shardings: Any = None,
+    out_shardings: Any = None,
+    static_argnums: Any = None,
+    static_argnames: Any = None,
+    donate_argnums: Any = None,
+    donate_argnames: Any = None,
+    keep_unused: bool = False,
+    device: Any = None,
+    backend: str | None = None,
+    inline: bool = False,
+    compiler_options: Mapping[str, Any] | None = None,
+) -> Any:
+    """`fun` compiled: traced once for each kind of call (structure, shapes, dtypes and weak types of the arguments, static values), then run
+    as machine code.
+
+    static_argnums, static_argnames   arguments that are Python values to the function; each value is a program of its own. Must be hashable
+    donate_argnums, donate_argnames   arguments whose memory the results may take over; such arrays are deleted by the call
+    inline                            under another trace, its ops are recorded instead of one `jit` op
+    compiler_options                  {"fast_math": True} allows reassociation and contraction
+    in_shardings, out_shardings, device, backend, keep_unused    accepted; there is one device, and unused arguments cost nothing
+
+    Without `fun` a decorator. ValueError for argnums and argnames that the function does not have."""
+    if fun is _NOT_GIVEN:
+        return functools.partial(
+            jit, static_argnums=static_argnums, static_argnames=static_argnames, donate_argnums=donate_argnums, donate_argnames=donate_argnames,
+            keep_unused=keep_unused, device=device, backend=backend, inline=inline, compiler_options=compiler_options,
+        )  # fmt: skip
+    if not callable(fun):
+        raise TypeError(f"Expected a callable value, got {fun}")
+    options = _make_options(fun, static_argnums, static_argnames, donate_argnums, donate_argnames, keep_unused, inline, compiler_options)
+    traces = _traces_of(fun, options)
+    jitted = JitFunction(fun, functools.partial(_miss, traces, fun), options.static_argnums, options.static_argnames, options)
+    functools.update_wrapper(jitted, fun)
+    jitted._traces = traces
+    traces.callables.add(jitted)
+    return jitted
+
+
+# Relatives of jit
+
+
+def _check_callable(fun: Any, name: str) -> None:
+    if not callable(fun):
+        raise TypeError(f"{name}: the first argument must be callable, got {fun!r}")
+
+
+def make_jaxpr(fun: Any, static_argnums: Any = (), axis_env: Any = None, return_shape: bool = False) -> Callable[..., Any]:
+    """A function that takes `fun`'s arguments (or ShapeDtypeStructs) and returns the program `fun` records, with `return_shape` also the
+    results' ShapeDtypeStructs."""
+    _check_callable(fun, "make_jaxpr")
+    options = _make_options(fun, static_argnums, None, None, None, False, False, None)
+
+    @functools.wraps(fun, updated=())
+    def jaxpr_maker(*args: Any, **kwargs: Any) -> Any:
+        traces = Traces(fun, options)
+        _, key = traces.split(fun, args, kwargs)
+        closed, out_tree = trace_tree(_with_statics(fun, key), key.tree, key.avals, "jit", user_fun=fun, positions=key.dynamic)
+        if not return_shape:
+            return closed
+        return closed, tree_unflatten(out_tree, [ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type) for a in closed.out_avals])
+
+    return jaxpr_maker
+
+
+def eval_shape(fun: Any, *args: Any, **kwargs: Any) -> Any:
+    """The shapes, dtypes and weak types of `fun(*args, **kwargs)` as ShapeDtypeStructs, computing nothing."""
+    _check_callable(fun, "eval_shape")
+    inner = fun if isinstance(fun, JitFunction) else jit(fun)
+    return inner.eval_shape(*args, **kwargs)
+
+
+def named_call(fun: Any, *, name: str | None = None) -> Callable[..., Any]:
+    """`fun`, with the ops it records under a name (the function's own by default)."""
+    _check_callable(fun, "named_call")
+    label = name if name is not None else fun.__name__
+
+    @functools.wraps(fun)
+    def named(*args: Any, **kwargs: Any) -> Any:
+        with named_scope(label):
+            return fun(*args, **kwargs)
+
+    return named
+
+
+def disable_jit(disable: bool = True) -> AbstractContextManager[None]:
+    """Inside, jitted functions run op by op in Python."""
+    return _disable_jit(disable)
+
+
+def clear_caches() -> None:
+    """Forgets all programs of all jitted functions, and compiled eager ops."""
+    for _, table in list(_all_traces.values()):
+        for traces in table.values():
+            traces.clear()
+    backends.clear_caches()
+
+
+def live_arrays(platform: str | None = None) -> list[Any]:
+    """Not available: steno does not keep a list of the arrays that exist."""
+    raise NotImplementedError("live_arrays: steno keeps no list of arrays; steno._native.memory_info() tells how much memory they take")
+
+
+def explain_cache_misses(what: Any = True) -> Any:
+    """`explain_cache_misses(f)`: why the jitted function was traced, each time, as text (`f.traces` has it as data).
+
+    `with explain_cache_misses(True):` logs every trace with its reason at WARNING, like JAX_EXPLAIN_CACHE_MISSES=1."""
+    if isinstance(what, bool):
+        return _log_cache_misses(what)
+    traces = getattr(what, "_traces", None)
+    if traces is None:
+        raise TypeError(f"explain_cache_misses: expected a jitted function or a bool, got {what!r}")
+    return retrace.explain_text(traces.fun, traces.records)

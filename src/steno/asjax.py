@@ -1,0 +1,92 @@
+"""Makes `import jax`, in this process, mean steno: `steno.asjax.install()`, or `steno run program.py`.
+
+`jax` and `jax.x.y` become steno's modules of the same names. Nothing on disk is touched, and an installed JAX stays what it is for other
+processes."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import sys
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any, final
+
+import steno
+
+JAX_VERSION = "0.12.0"
+"""The version of JAX whose interface steno has: what `jax.__version__` says."""
+
+
+@final
+class _Jax(ModuleType):
+    """The module `jax`: steno, but for its version."""
+
+    def __init__(self) -> None:
+        super().__init__("jax", "steno, under JAX's name.")
+        self.__path__: list[str] = []
+        self.__version__ = JAX_VERSION
+        self.__version_info__ = tuple(map(int, JAX_VERSION.split(".")))
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            value = getattr(steno, name)
+        except AttributeError:
+            raise AttributeError(f"module 'jax' (steno {steno.__version__}) has no attribute {name!r}") from None
+        setattr(self, name, value)
+        return value
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *dir(steno)})
+
+
+@final
+class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds `jax` and its submodules as steno's."""
+
+    def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> importlib.machinery.ModuleSpec | None:
+        if fullname == "jax":
+            return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
+        if not fullname.startswith("jax."):
+            return None
+        own = "steno" + fullname[3:]
+        try:
+            found = importlib.util.find_spec(own)
+        except ModuleNotFoundError:
+            found = None
+        if found is None:
+            raise ModuleNotFoundError(f"No module named {fullname!r}: steno has no module {own!r}", name=fullname)
+        return importlib.machinery.ModuleSpec(fullname, self, is_package=found.submodule_search_locations is not None)
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
+        return _Jax() if spec.name == "jax" else None
+
+    def exec_module(self, module: ModuleType) -> None:
+        name = module.__name__
+        if name != "jax":
+            sys.modules[name] = importlib.import_module("steno" + name[3:])
+
+
+_finder = _Finder()
+
+
+def install() -> None:
+    """From now on `import jax` gives steno. RuntimeError if the real JAX is imported already."""
+    real = sys.modules.get("jax")
+    if real is not None and not isinstance(real, _Jax):
+        raise RuntimeError(
+            f"steno.asjax.install(): the real jax is already imported (from {getattr(real, '__file__', 'an unknown place')}); "
+            "call install() before anything imports jax, or run the program with `steno run`"
+        )
+    if _finder not in sys.meta_path:
+        sys.meta_path.insert(0, _finder)
+
+
+def uninstall() -> None:
+    """Undoes `install()`: a later `import jax` finds what is installed. Modules that imported steno under JAX's name keep it."""
+    if _finder in sys.meta_path:
+        sys.meta_path.remove(_finder)
+    for name in [n for n in sys.modules if n == "jax" or n.startswith("jax.")]:
+        del sys.modules[name]

@@ -1,0 +1,259 @@
+"""Loop programs -> LLVM IR text: a function for each different kernel, and the entry that runs the statements in order.
+
+    void k(ptr buffers, i64 begin, i64 end)          outer points, or units of a flat kernel's vector variable
+    i32 entry(ptr in, ptr out, ptr arena, ptr rt)    0, or the first status other than 0 of a call
+
+A kernel's buffers are numbered by first use, and nothing in its text names the program, so that equal kernels are one function.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import final
+
+from steno.compiler.emit_code import Bound, Code
+from steno.compiler.emit_ops import Declarations
+from steno.compiler.emit_stages import COLUMN_UNIT, FLAT_UNIT, emit_stage, loaded_by, stored_by
+from steno.compiler.target import Target
+from steno.ir.loops import PARALLEL_NS, Buffer, ColReduce, CopyBuffer, HostCall, Kernel, LibraryCall, MapStage, Program
+
+ENTRY = "entry"
+COPY_UNIT = 1 << 16  # bytes
+COPY_NS_PER_BYTE = 0.1
+
+_HEAD = """define hidden void @{name}(ptr noundef %buffers, i64 noundef %begin, i64 noundef %end) #0 {{
+entry:
+"""
+_METADATA = """!0 = !{!"branch_weights", i32 1, i32 2000}
+!1 = !{i32 1}"""
+
+
+@final
+@dataclass(frozen=True)
+class Module:
+    """LLVM IR text in parts that can be compiled on their own: each of `functions` with the declarations."""
+
+    triple: str
+    declarations: tuple[str, ...]
+    functions: tuple[tuple[str, str], ...]  # (name, text)
+    imports: frozenset[str]  # symbols of the runtime and of libraries
+
+    def text(self) -> str:
+        return self.part(range(len(self.functions)))
+
+    def part(self, which: Sequence[int]) -> str:
+        """A module with some of the functions; the others are declared."""
+        chosen = [self.functions[k][1] for k in which]
+        names = {self.functions[k][0] for k in which}
+        others = [f"declare hidden void @{n}(ptr, i64, i64)" for n, _ in self.functions if n not in names and n != ENTRY]
+        attributes = 'attributes #0 = { nounwind "frame-pointer"="none" "min-legal-vector-width"="512" }'
+        return "\n".join([f'target triple = "{self.triple}"', *self.declarations, *others, *chosen, attributes, _METADATA, ""])
+
+
+@final
+@dataclass(frozen=True)
+class KernelCode:
+    """`body` without the function's name; `buffers` in the order of their numbers; `units` of work."""
+
+    body: str
+    buffers: tuple[Buffer, ...]
+    units: int
+
+
+def emit_kernel(kernel: Kernel, target: Target, declarations: Declarations) -> KernelCode:
+    loaded = set().union(*map(loaded_by, kernel.stages)) if kernel.stages else set()
+    stored = frozenset().union(*map(stored_by, kernel.stages)) if kernel.stages else frozenset()
+    c = Code(target, declarations, stored & loaded)
+    outer = [v for v in kernel.outer if v.extent != 1]
+    units = math.prod(v.extent for v in outer)
+    span = None
+    flat = _flat_extent(kernel)
+    if flat is not None:
+        extent, unit = flat
+        units = -(-extent // unit)
+        start = c.op(f"mul i64 %begin, {unit}")
+        end = c.op(f"mul i64 %end, {unit}")
+        if extent % unit:
+            end = c.call("smin", "i64", 1, (end, str(extent)))
+        span = (start, end)
+    if outer:
+        p: str = c.open_loop("%begin", "%end")
+        for v in reversed(outer[1:]):
+            c.variables[v] = Bound(1, c.op(f"urem i64 {p}, {v.extent}"))
+            p = c.op(f"udiv i64 {p}, {v.extent}")
+        c.variables[outer[0]] = Bound(1, p)
+    else:
+        c.open()
+    for stage in kernel.stages:
+        emit_stage(c, stage, span)
+        c.lines = c.scopes[-1].lines
+        if stored_by(stage) & loaded:
+            c.scopes[1].memo.clear()
+    if outer:
+        c.close_loop()
+    else:
+        c.close()
+    assert len(c.scopes) == 1
+    passed = [b for b in c.buffers if b.kind != "local"]
+    lines = list(c.allocas)
+    for k, b in enumerate(passed):
+        at = "%buffers"
+        if k:
+            at = f"{c.buffers[b]}.at"
+            lines.append(f"  {at} = getelementptr ptr, ptr %buffers, i64 {k}")
+        lines.append(f"  {c.buffers[b]} = load ptr, ptr {at}, align 8")
+    return KernelCode("\n".join([*lines, *c.scopes[0].lines, "  ret void", "}"]), tuple(passed), units)
+
+
+def _flat_extent(kernel: Kernel) -> tuple[int, int] | None:
+    """(extent, unit) of the variable that a flat kernel is split along."""
+    if kernel.outer or len(kernel.stages) != 1:
+        return None
+    stage = kernel.stages[0]
+    if isinstance(stage, MapStage) and len(stage.vars) == 1 and not stage.sequential and stage.vars[0].extent > FLAT_UNIT:
+        return stage.vars[0].extent, FLAT_UNIT
+    if isinstance(stage, ColReduce) and stage.lane.extent > COLUMN_UNIT:
+        return stage.lane.extent, COLUMN_UNIT
+    return None
+
+
+def emit(program: Program, target: Target) -> Module:
+    return _Emitter(program, target).module()
+
+
+@final
+class _Emitter:
+    """The entry function: for each statement a table of buffer addresses, then a call."""
+
+    def __init__(self, program: Program, target: Target) -> None:
+        self.program = program
+        self.target = target
+        self.declarations = Declarations()
+        self.functions: dict[str, str] = {}  # body -> name
+        self.lines: list[str] = []
+        self.globals: list[str] = []
+        self.imports: set[str] = set()
+        self.count = 0
+        self.table = 1
+        self.places: dict[Buffer, tuple[str, int]] = {}
+        for k, b in enumerate(program.inputs):
+            self.places[b] = "in", k
+        for k, b in enumerate(program.outputs):
+            self.places[b] = "out", k
+        for b, offset in zip(program.arena, program.offsets, strict=True):
+            self.places[b] = "arena", offset
+
+    def module(self) -> Module:
+        for s in self.program.statements:
+            if isinstance(s, Kernel):
+                self.kernel(s)
+            elif isinstance(s, LibraryCall):
+                self.library(s)
+            elif isinstance(s, HostCall):
+                self.host(s)
+            else:
+                self.copy(s)
+        head = [
+            f"define i32 @{ENTRY}(ptr noundef %in, ptr noundef %out, ptr noundef %arena, ptr noundef %rt) #0 {{",
+            "entry:",
+            f"  %table = alloca [{self.table} x ptr], align 16",
+        ]
+        entry = "\n".join([*head, *self.lines, "  ret i32 0", "}"])
+        functions = [(name, _HEAD.format(name=name) + body) for body, name in self.functions.items()]
+        declared = (*self.globals, *self.declarations.text.values())
+        return Module(self.target.triple, declared, (*functions, (ENTRY, entry)), frozenset(self.imports))
+
+    def op(self, text: str) -> str:
+        self.count += 1
+        name = f"%e{self.count}"
+        self.lines.append(f"  {name} = {text}")
+        return name
+
+    def address(self, buffer: Buffer) -> str:
+        where = self.places.get(buffer)
+        if where is None:
+            raise ValueError(f"buffer {buffer.name} is neither an input, an output nor in the arena")
+        kind, k = where
+        if kind == "arena":
+            return self.op(f"getelementptr i8, ptr %arena, i64 {k}") if k else "%arena"
+        at = self.op(f"getelementptr ptr, ptr %{kind}, i64 {k}") if k else f"%{kind}"
+        return self.op(f"load ptr, ptr {at}, align 8")
+
+    def fill_table(self, buffers: Sequence[Buffer]) -> str:
+        self.table = max(self.table, len(buffers))
+        for k, b in enumerate(buffers):
+            p = self.address(b)
+            at = self.op(f"getelementptr ptr, ptr %table, i64 {k}") if k else "%table"
+            self.lines.append(f"  store ptr {p}, ptr {at}, align 8")
+        return "%table"
+
+    def function(self, body: str) -> str:
+        return self.functions.setdefault(body, f"k{len(self.functions)}")
+
+    def kernel(self, kernel: Kernel) -> None:
+        code = emit_kernel(kernel, self.target, self.declarations)
+        if code.units:
+            self.run(self.function(code.body), code.buffers, code.units, kernel.cost)
+
+    def run(self, name: str, buffers: Sequence[Buffer], units: int, cost: float) -> None:
+        table = self.fill_table(buffers)
+        if cost < PARALLEL_NS or units == 1:
+            self.lines.append(f"  call void @{name}(ptr {table}, i64 0, i64 {units})")
+            return
+        grain = max(1, int(units * PARALLEL_NS / 2 / cost))
+        self.imports.add("steno_parallel_for")
+        self.declarations.add("steno_parallel_for", "void", ("ptr", "ptr", "i64", "i64"))
+        self.lines.append(f"  call void @steno_parallel_for(ptr @{name}, ptr {table}, i64 {units}, i64 {grain})")
+
+    def check(self, status: str) -> None:
+        """A status other than 0 ends the program."""
+        bad = self.op(f"icmp ne i32 {status}, 0")
+        k = self.count
+        self.lines += [f"  br i1 {bad}, label %fail{k}, label %next{k}, !prof !0", f"fail{k}:", f"  ret i32 {status}", f"next{k}:"]
+
+    def library(self, call: LibraryCall) -> None:
+        table = self.fill_table(call.buffers)
+        self.imports.add(call.symbol)
+        self.declarations.add(call.symbol, "i32", ("ptr", "ptr"))
+        meta = "null"
+        if call.meta:
+            meta = f"@meta{len(self.globals)}"
+            values = ", ".join(f"i64 {v}" for v in call.meta)
+            self.globals.append(f"{meta} = private unnamed_addr constant [{len(call.meta)} x i64] [{values}], align 8")
+        self.check(self.op(f"call i32 @{call.symbol}(ptr {table}, ptr {meta})"))
+
+    def host(self, call: HostCall) -> None:
+        table = self.fill_table(call.buffers)
+        self.imports.add("steno_host_call")
+        self.declarations.add("steno_host_call", "i32", ("ptr", "i64", "ptr"))
+        self.check(self.op(f"call i32 @steno_host_call(ptr %rt, i64 {call.index}, ptr {table})"))
+
+    def copy(self, copy: CopyBuffer) -> None:
+        size = copy.source.size * copy.source.dtype.itemsize
+        if size == 0:
+            return
+        name = self.declarations.add("llvm.memcpy.p0.p0.i64", "void", ("ptr", "ptr", "i64", "i1"))
+        cost = size * COPY_NS_PER_BYTE
+        if cost < PARALLEL_NS:
+            to, source = self.address(copy.target), self.address(copy.source)
+            self.lines.append(f"  call void @{name}(ptr align 64 {to}, ptr {source}, i64 {size}, i1 false)")
+            return
+        self.declarations.add("llvm.smin.i64", "i64", ("i64", "i64"))
+        body = f"""  %from = load ptr, ptr %buffers, align 8
+  %to.at = getelementptr ptr, ptr %buffers, i64 1
+  %to = load ptr, ptr %to.at, align 8
+  %start = mul i64 %begin, {COPY_UNIT}
+  %beyond = mul i64 %end, {COPY_UNIT}
+  %stop = call i64 @llvm.smin.i64(i64 %beyond, i64 {size})
+  %length = sub i64 %stop, %start
+  %p = getelementptr i8, ptr %from, i64 %start
+  %q = getelementptr i8, ptr %to, i64 %start
+  call void @{name}(ptr align 64 %q, ptr %p, i64 %length, i1 false)
+  ret void
+}}"""
+        self.run(self.function(body), (copy.source, copy.target), -(-size // COPY_UNIT), cost)
+
+
+__all__ = ["ENTRY", "KernelCode", "Module", "emit", "emit_kernel"]

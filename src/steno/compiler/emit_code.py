@@ -1,0 +1,934 @@
+"""The body of one kernel function: where each expression is computed, and how indices become addresses.
+
+A function is a nest of *scopes*: 0 its entry, 1 one outer point, from 2 on the loops of the stage at hand. Every Expr is written once, in the outermost
+scope that has the loop variables it uses, so invariant code is outside its loops by construction; a scope's text precedes that of the
+loops inside it. Inside a vector loop an Expr *varies* if its lanes may differ: then it is a vector, otherwise a scalar.
+
+An Index is known in a vector loop by its scalar value in lane 0 and its constant *lane offsets*: all zero (uniform), 0, 1, 2, ... (contiguous) or
+any other pattern; None if there is no such constant pattern. Addresses follow: a scalar load, a vector load, a load and a
+shuffle, or a gather.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, final
+
+import numpy as np
+
+from steno.compiler.emit_ops import BOOL, I32, I64, MEMORY, OPS, REGISTER, Declarations, Writer, booleans, compare, constant, convert, integers, number, select, typed, vector
+from steno.compiler.target import Target
+from steno.ir.expr import Expr, children, topological
+from steno.ir.index import Atom, FloorDiv, Index, LoopVar, Mod, Value
+from steno.ir.loops import Buffer
+
+COMPARISONS = frozenset(("eq", "ne", "lt", "le", "gt", "ge"))
+ON_DEMAND = frozenset(("const", "index", "local"))
+LEAST, MOST = -(1 << 31), (1 << 31) - 1
+
+
+@final
+class Scope:
+    """Straight-line text, possibly with inner loops and skipped regions, and the values known in it. `label`: the present basic block."""
+
+    __slots__ = ("bounds", "header", "label", "lines", "memo")
+
+    def __init__(self, header: str | None = None) -> None:
+        self.lines: list[str] = []
+        self.memo: dict[Any, Any] = {}
+        self.header = header
+        self.label = header
+        self.bounds: tuple[str, str | int, str | int, int] | None = None
+
+
+@final
+class Bound:
+    """A loop variable's scope and value; the value in lane 0 if it is the vector variable. `align`: the value is a multiple of it."""
+
+    __slots__ = ("align", "depth", "value")
+
+    def __init__(self, depth: int, value: str | int, align: int = 1) -> None:
+        self.depth, self.value, self.align = depth, value, align
+
+
+@final
+class IndexFacts:
+    __slots__ = ("depth", "epoch", "index", "lanes", "uses")
+
+    def __init__(self, index: Index) -> None:
+        self.index = index
+        self.epoch = -1
+        self.depth = 0
+        self.lanes: tuple[int, ...] | None = None
+        self.uses = False  # the vector variable
+
+
+def is_small(i: Index) -> bool:
+    return i.lo >= LEAST and i.hi <= MOST
+
+
+def power_above(n: int) -> int:
+    return 1 << max(n - 1, 0).bit_length()
+
+
+@final
+class Code(Writer):
+    """Writes one kernel function. `lanes`: the vector width of the stage at hand; `mask`: that of the present chunk, None if all lanes exist."""
+
+    def __init__(self, target: Target, declarations: Declarations, pinned: frozenset[Buffer]) -> None:
+        super().__init__(declarations)
+        self.target = target
+        self.scopes = [Scope()]
+        self.scopes[0].label = "entry"
+        self.lines = self.scopes[0].lines
+        self.labels = 0
+        self.buffers: dict[Buffer, str] = {}
+        self.allocas: list[str] = []
+        self.pinned = pinned  # written in this kernel: their elements are read where the program reads them
+        self.variables: dict[LoopVar, Bound] = {}
+        self.locals: dict[str, tuple[int, str, bool]] = {}
+        self.written: frozenset[Buffer] = frozenset()  # by the stage at hand
+        self.innermost = 1
+        self.lanes = 1
+        self.vector_variable: LoopVar | None = None
+        self.mask: str | None = None
+        self.depth: dict[Expr, int] = {}
+        self.varies: dict[Expr, bool] = {}
+        self.uses: dict[Expr, bool] = {}
+        self.epoch = 0
+        self._facts: dict[Index, IndexFacts] = {}
+        self._by_id: dict[int, IndexFacts] = {}
+        self._alive: list[Index] = []
+        self._rare_seen = False
+        self._known: set[Expr] = set()  # computed by the order that is being run, and those around it
+
+    # ---- scopes and loops ----
+
+    def label(self) -> str:
+        self.labels += 1
+        return f"L{self.labels}"
+
+    def open(self) -> Scope:
+        """A scope without a loop: its text follows the parent's at `close`."""
+        scope = Scope()
+        self.scopes.append(scope)
+        self.lines = scope.lines
+        return scope
+
+    def close(self) -> None:
+        scope = self.scopes.pop()
+        parent = self.scopes[-1]
+        parent.lines += scope.lines
+        if scope.label is not None:
+            self._label_of(parent)
+            parent.label = scope.label
+        self.lines = parent.lines
+
+    def open_loop(self, start: str | int, end: str | int, step: int = 1) -> str:
+        """for v = start, start + step, ... < end. At least one iteration, unless closed with `may_be_empty`. Returns v."""
+        scope = Scope(self.label())
+        v = self.name()
+        scope.bounds = (v, start, end, step)
+        self.scopes.append(scope)
+        self.lines = scope.lines
+        return v
+
+    def close_loop(self, carried: Sequence[tuple[str, str, str, str]] = (), may_be_empty: bool = False) -> None:
+        """carried: (name, type, first value, next value) of values that go round. After a loop that may be empty the names hold the
+        outcome; after another one the next values do."""
+        scope = self.scopes.pop()
+        parent = self.scopes[-1]
+        self.lines = out = parent.lines
+        assert scope.bounds is not None and scope.header is not None and scope.label is not None
+        v, start, end, step = scope.bounds
+        before, after, following = self._label_of(parent), self.label(), self.name()
+        top = self.label() if may_be_empty else scope.header
+        out.append(f"  br label %{top}")
+        out.append(f"{top}:")
+        out.append(f"  {v} = phi i64 [ {start}, %{before} ], [ {following}, %{scope.label} ]")
+        for name, t, first, last in carried:
+            out.append(f"  {name} = phi {t} [ {first}, %{before} ], [ {last}, %{scope.label} ]")
+        if may_be_empty:
+            more = self.op(f"icmp slt i64 {v}, {end}")
+            out.append(f"  br i1 {more}, label %{scope.header}, label %{after}")
+            out.append(f"{scope.header}:")
+        out += scope.lines
+        out.append(f"  {following} = add nsw i64 {v}, {step}")
+        if may_be_empty:
+            out.append(f"  br label %{top}")
+        else:
+            more = self.op(f"icmp slt i64 {following}, {end}")
+            out.append(f"  br i1 {more}, label %{top}, label %{after}")
+        out.append(f"{after}:")
+        parent.label = after
+
+    def _label_of(self, scope: Scope) -> str:
+        """The basic block that the scope's text is in now; a scope without a loop begins one only when it needs a name."""
+        if scope.label is None:
+            scope.label = self.label()
+            scope.lines[:0] = [f"  br label %{scope.label}", f"{scope.label}:"]
+        return scope.label
+
+    def unlikely(self, condition: str, common: str, t: str, region: Callable[[], str]) -> str:
+        """condition ? region() : common, by a branch in the present scope; `region` writes text and returns a value."""
+        scope = self.scopes[self._scope_of_lines()]
+        before = self._label_of(scope)
+        inside, after = self.label(), self.label()
+        self.say(f"br i1 {condition}, label %{inside}, label %{after}, !prof !0")
+        self.lines.append(f"{inside}:")
+        scope.label = inside
+        known = len(scope.memo)
+        value = region()
+        self.lines = scope.lines
+        for key in list(scope.memo)[known:]:
+            del scope.memo[key]  # does not dominate what follows
+        end = scope.label
+        self.say(f"br label %{after}")
+        self.lines.append(f"{after}:")
+        scope.label = after
+        return self.op(f"phi {t} [ {common}, %{before} ], [ {value}, %{end} ]")
+
+    def _scope_of_lines(self) -> int:
+        return next(k for k in range(len(self.scopes) - 1, -1, -1) if self.scopes[k].lines is self.lines)
+
+    # ---- which scope, which lanes ----
+
+    def begin(self, roots: Sequence[Expr], lanes: int, variable: LoopVar | None, innermost: int, written: frozenset[Buffer] = frozenset()) -> None:
+        """Places everything that `roots` need, the loop variables being bound. `written`: by the stage at hand."""
+        self.lanes, self.vector_variable, self.innermost, self.written = lanes, variable, innermost, written
+        self.mask = None
+        self.epoch += 1
+        self.depth, self.varies, self.uses = {}, {}, {}
+        self._rare_seen = False
+        for e in topological(roots):
+            self._place(e)
+            self._rare_seen = self._rare_seen or e.op == "rare"
+
+    def order(self, roots: Sequence[Expr]) -> list[Expr]:
+        """What `run` must write for `roots`, operands first."""
+        return self._without_rare(list(roots), set()) if self._rare_seen else topological(roots)
+
+    def _place(self, e: Expr) -> None:
+        op = e.op
+        depth, varies, uses = 0, False, False
+        if op == "load":
+            buffer, offset, guard = e.attr
+            f = self.facts(offset)
+            depth, uses = f.depth, f.uses
+            varies = f.lanes is None or any(f.lanes)
+            if guard is not None:
+                depth, uses, varies = max(depth, self.depth[guard]), uses or self.uses[guard], varies or self.varies[guard]
+            if buffer in self.pinned:
+                depth = self.innermost if buffer in self.written else max(depth, 1)
+        elif op == "index":
+            f = self.facts(e.attr)
+            depth, uses = f.depth, f.uses
+            varies = f.lanes is None or any(f.lanes)
+        elif op == "local":
+            depth, _, varies = self.locals[e.attr]
+            uses = varies
+        else:
+            for a in e.args:
+                d = self.depth[a]
+                if d > depth:
+                    depth = d
+                varies = varies or self.varies[a]
+                uses = uses or self.uses[a]
+        self.depth[e], self.varies[e], self.uses[e] = depth, varies, uses
+
+    def _without_rare(self, roots: list[Expr], known: set[Expr]) -> list[Expr]:
+        """An order of what `roots` need, without what only third arguments of `rare` need and what is `known`."""
+        main: set[Expr] = set()
+        stack = [r for r in roots if r not in known]
+        while stack:
+            e = stack.pop()
+            if e not in main:
+                main.add(e)
+                below = e.args[:2] if e.op == "rare" else children(e)
+                stack += [c for c in below if c not in main and c not in known]
+
+        def needs(e: Expr) -> list[Expr]:
+            if e.op != "rare":
+                return [c for c in children(e) if c in main]
+            return [c for c in e.args[:2] if c in main] + [c for c in topological((e.args[2],)) if c in main]
+
+        order: dict[Expr, None] = {}
+        for root in roots:
+            todo = [(root, False)] if root in main else []
+            while todo:
+                e, ready = todo.pop()
+                if ready:
+                    order[e] = None
+                elif e not in order:
+                    todo.append((e, True))
+                    todo += [(c, False) for c in needs(e) if c not in order]
+        return list(order)
+
+    def facts(self, index: Index) -> IndexFacts:
+        f = self._by_id.get(id(index))
+        if f is None:
+            f = self._facts.get(index)
+            if f is None:
+                f = self._facts[index] = IndexFacts(index)
+            self._by_id[id(index)] = f
+            self._alive.append(index)  # its id stays its own
+        if f.epoch != self.epoch:
+            f.epoch = self.epoch
+            f.depth = max((self._atom_depth(a) for a, _ in f.index.terms), default=0)
+            f.uses = any(self._atom_uses(a) for a, _ in f.index.terms)
+            f.lanes = self._lane_offsets(f.index) if f.uses else (0,) * self.lanes
+        return f
+
+    def _atom_depth(self, a: Atom) -> int:
+        if isinstance(a, LoopVar):
+            return self.variables[a].depth
+        if isinstance(a, Value):
+            return self._expr_depth(a.expr)
+        return self.facts(a.index).depth
+
+    def _expr_depth(self, e: Expr) -> int:
+        if e not in self.depth:
+            self._place_all(e)
+        return self.depth[e]
+
+    def _place_all(self, e: Expr) -> None:
+        for x in topological((e,)):
+            if x not in self.depth:
+                self._place(x)
+
+    def _atom_uses(self, a: Atom) -> bool:
+        if isinstance(a, LoopVar):
+            return a is self.vector_variable
+        if isinstance(a, Value):
+            self._expr_depth(a.expr)
+            return self.uses[a.expr]
+        return self.facts(a.index).uses
+
+    def _lane_offsets(self, index: Index) -> tuple[int, ...] | None:
+        total = [0] * self.lanes
+        for a, c in index.terms:
+            one = self._atom_offsets(a)
+            if one is None:
+                return None
+            if any(one):
+                total = [t + c * o for t, o in zip(total, one, strict=True)]
+        return tuple(total)
+
+    def _atom_offsets(self, a: Atom) -> tuple[int, ...] | None:
+        """Divisions have a constant pattern if the remainder of lane 0 is known modulo the divisor, or if it is known modulo a factor g of
+        the divisor and the lanes stay within one multiple of g."""
+        if isinstance(a, LoopVar):
+            return tuple(range(self.lanes)) if a is self.vector_variable else (0,) * self.lanes
+        if isinstance(a, Value):
+            return None if self.varies[a.expr] else (0,) * self.lanes
+        f = self.facts(a.index)
+        if f.lanes is None or not any(f.lanes):
+            return f.lanes
+        g = a.divisor
+        for atom, c in a.index.terms:
+            g = math.gcd(g, c * (self.variables[atom].align if isinstance(atom, LoopVar) else 1))
+        r = a.index.const % g
+        at = [r + o for o in f.lanes]
+        if g == a.divisor:
+            if isinstance(a, FloorDiv):
+                return tuple(x // g for x in at)
+            return tuple(x % g - r for x in at)
+        if min(at) >= 0 and max(at) < g:
+            return (0,) * self.lanes if isinstance(a, FloorDiv) else f.lanes
+        return None
+
+    # ---- values ----
+
+    def run(self, order: Iterable[Expr]) -> None:
+        """Writes what is not known yet."""
+        depth, scopes = self.depth, self.scopes
+        for e in order:
+            if e.op not in ON_DEMAND and e not in scopes[depth[e]].memo:
+                self._write(e, order)
+
+    def next_copy(self, variable: LoopVar, value: str | int, mask: str | None = None) -> None:
+        """The vector variable moves on: what depends on it is forgotten, in its scope and those inside."""
+        bound = self.variables[variable]
+        bound.value = value
+        self.mask = mask
+        for scope in self.scopes[bound.depth :]:
+            scope.memo = {k: v for k, v in scope.memo.items() if isinstance(k, Expr) and not self.uses.get(k, True)}
+
+    def switch_copy(self, variable: LoopVar, value: str | int, memo: dict[Any, Any], mask: str | None) -> None:
+        """To another of several vectors that are in work side by side; `memo` is its own in the variable's scope."""
+        self.next_copy(variable, value, mask)
+        self.scopes[self.variables[variable].depth].memo = memo
+
+    def value(self, e: Expr) -> str:
+        """The scalar value of an Expr that does not vary."""
+        if e.op == "const":
+            return number(e.attr, e.dtype)
+        if e.op == "local":
+            return self.locals[e.attr][1]
+        memo = self.scopes[self.depth[e]].memo
+        found = memo.get(e)
+        if found is None:
+            assert e.op == "index", e
+            found = memo[e] = str(self.scalar(e.attr))
+        return found
+
+    def vector_of(self, e: Expr) -> str:
+        """The value of any Expr in all lanes."""
+        if self.lanes == 1:
+            return self.value(e)
+        if e.op == "const":
+            return constant(e.attr, e.dtype, self.lanes)
+        if not self.varies[e]:
+            return self.spread(self.value(e), REGISTER[e.dtype], self.depth[e])
+        if e.op == "local":
+            return self.locals[e.attr][1]
+        memo = self.scopes[self.depth[e]].memo
+        found = memo.get(e)
+        if found is None:
+            assert e.op == "index", e
+            found = memo[e] = self.index_vector(e.attr, 64)
+        return found
+
+    def spread(self, value: str, scalar: str, depth: int) -> str:
+        """A scalar of scope `depth` in every lane."""
+        if self.lanes == 1 or value[0] != "%":
+            return self.splat(value, scalar, self.lanes)
+        memo = self.scopes[depth].memo
+        key = ("splat", value, self.lanes)
+        found = memo.get(key)
+        if found is None:
+            self.lines = self.scopes[depth].lines
+            found = memo[key] = self.splat(value, scalar, self.lanes)
+        return found
+
+    def _write(self, e: Expr, order: Iterable[Expr]) -> None:
+        depth, varies = self.depth[e], self.varies[e]
+        op = e.op
+        if op == "load":
+            out = self._load(e, depth, varies)
+        elif op == "rare":
+            out = self._rare(e, depth, varies, order)
+        elif not varies:
+            args = [self.value(a) for a in e.args]
+            self.lines = self.scopes[depth].lines
+            out = OPS[op](self, e, 1, args)
+        else:
+            out = self._narrow_index(e, depth)
+            if out is None:
+                args = [self.vector_of(a) for a in e.args]
+                self.lines = self.scopes[depth].lines
+                out = OPS[op](self, e, self.lanes, args)
+        self.scopes[depth].memo[e] = out
+
+    def _narrow_index(self, e: Expr, depth: int) -> str | None:
+        """Arithmetic on indices that fit in 32 bits is done in 32 bits: conversions and comparisons."""
+
+        def fits(a: Expr) -> bool:
+            if a.op == "index":
+                return is_small(a.attr)
+            return a.op == "const" and LEAST <= a.attr <= MOST
+
+        def small(a: Expr) -> str:
+            return constant(a.attr, I32, self.lanes) if a.op == "const" else self.index_vector(a.attr, 32)
+
+        if e.op == "convert" and e.dtype != I64 and e.dtype != BOOL and e.args[0].op == "index" and fits(e.args[0]):
+            x = small(e.args[0])
+            self.lines = self.scopes[depth].lines
+            return convert(self, I32, e.dtype, self.lanes, x)
+        if e.op in COMPARISONS and e.args[0].dtype == I64 and fits(e.args[0]) and fits(e.args[1]):
+            x, y = small(e.args[0]), small(e.args[1])
+            self.lines = self.scopes[depth].lines
+            return compare(self, e.op, I32, self.lanes, x, y)
+        return None
+
+    def _rare(self, e: Expr, depth: int, varies: bool, order: Iterable[Expr]) -> str:
+        lanes = self.lanes if varies else 1
+        give = self.vector_of if varies else self.value
+        condition, common = give(e.args[0]), give(e.args[1])
+        scope = self.scopes[depth]
+        self.lines = scope.lines
+        outer = self._known
+        self._known = outer | set(order)
+        inner = self._without_rare([e.args[2]], self._known)
+
+        def region() -> str:
+            self.run(inner)
+            seldom = give(e.args[2])
+            self.lines = scope.lines
+            return select(self, e.dtype, lanes, condition, seldom, common)
+
+        out = self.unlikely(self.any_lane(condition, lanes), common, typed(e.dtype, lanes), region)
+        self._known = outer
+        return out
+
+    def inline(self, order: Sequence[Expr], roots: Sequence[Expr], leaves: dict[Expr, str], lanes: int) -> list[str]:
+        """Straight-line text for `roots` with given leaves (acc, elt), at the present place, all values in `lanes` lanes."""
+        values = dict(leaves)
+
+        def get(a: Expr) -> str:
+            return constant(a.attr, a.dtype, lanes) if a.op == "const" else values[a]
+
+        def write(nodes: Sequence[Expr], known: set[Expr]) -> None:
+            for e in nodes:
+                if e in values or e.op == "const":
+                    continue
+                if e.op == "rare":
+                    values[e] = self._rare_inline(e, lanes, get, write, known | set(nodes))
+                else:
+                    values[e] = OPS[e.op](self, e, lanes, [get(a) for a in e.args])
+
+        write(order, set())
+        return [get(r) for r in roots]
+
+    def _rare_inline(self, e: Expr, lanes: int, get: Callable[[Expr], str], write: Callable[[Sequence[Expr], set[Expr]], None], known: set[Expr]) -> str:
+        condition, common = get(e.args[0]), get(e.args[1])
+
+        def region() -> str:
+            write(self._without_rare([e.args[2]], known), known)
+            return select(self, e.dtype, lanes, condition, get(e.args[2]), common)
+
+        return self.unlikely(self.any_lane(condition, lanes), common, typed(e.dtype, lanes), region)
+
+    # ---- indices ----
+
+    def scalar(self, index: Index) -> str | int:
+        """The value of an Index in lane 0, as i64."""
+        if not index.terms:
+            return index.const
+        f = self.facts(index)
+        memo = self.scopes[f.depth].memo
+        found = memo.get(f)
+        if found is None:
+            own = [(a, c) for a, c in index.terms if self._atom_depth(a) == f.depth]
+            rest = Index(index.const, tuple((a, c) for a, c in index.terms if self._atom_depth(a) != f.depth)) if len(own) < len(index.terms) else None
+            total: str | int = index.const if rest is None else self.scalar(rest)
+            for a, c in own:
+                v = self._scaled(a, c, f.depth)
+                self.lines = self.scopes[f.depth].lines
+                total = self._sum(total, v)
+            found = memo[f] = total
+        return found
+
+    def _sum(self, x: str | int, y: str | int) -> str | int:
+        if isinstance(x, int) and isinstance(y, int):
+            return x + y
+        if x == 0:
+            return y
+        if y == 0:
+            return x
+        return self.op(f"add i64 {x}, {y}")
+
+    def _scaled(self, a: Atom, c: int, depth: int) -> str | int:
+        v = self._atom(a)
+        if c == 1:
+            return v
+        if isinstance(v, int):
+            return v * c
+        memo = self.scopes[depth].memo
+        key = ("times", v, c)
+        found = memo.get(key)
+        if found is None:
+            self.lines = self.scopes[depth].lines
+            found = memo[key] = self.op(f"mul i64 {v}, {c}")
+        return found
+
+    def _atom(self, a: Atom) -> str | int:
+        if isinstance(a, LoopVar):
+            return self.variables[a].value
+        if isinstance(a, Value):
+            return self.value(a.expr)
+        memo = self.scopes[self.facts(a.index).depth].memo
+        found = memo.get(a)
+        if found is None:
+            x = self.scalar(a.index)
+            self.lines = self.scopes[self.facts(a.index).depth].lines
+            found = memo[a] = self._divide(x, a)
+        return found
+
+    def _divide(self, x: str | int, a: FloorDiv | Mod) -> str | int:
+        quotient = isinstance(a, FloorDiv)
+        if isinstance(x, int):
+            return x // a.divisor if quotient else x % a.divisor
+        return self._floor_division(x, a, "i64", 1, 64)
+
+    def _floor_division(self, x: str, a: FloorDiv | Mod, t: str, lanes: int, bits: int) -> str:
+        d = integers([a.divisor] * lanes, bits)
+        if a.index.lo >= 0:
+            return self.op(f"{'udiv' if isinstance(a, FloorDiv) else 'urem'} {t} {x}, {d}")
+        # x < 0: floor(x / d) = ~(~x / d)
+        sign = self.op(f"ashr {t} {x}, {integers([bits - 1] * lanes, bits)}")
+        flipped = self.op(f"xor {t} {x}, {sign}")
+        q = self.op(f"udiv {t} {flipped}, {d}")
+        q = self.op(f"xor {t} {q}, {sign}")
+        if isinstance(a, FloorDiv):
+            return q
+        product = self.op(f"mul {t} {q}, {d}")
+        return self.op(f"sub {t} {x}, {product}")
+
+    def parts_by_lanes(self, index: Index) -> tuple[Index, Index]:
+        """index == what has lane offsets + what has none."""
+        regular: list[tuple[Atom, int]] = []
+        wild: list[tuple[Atom, int]] = []
+        for a, c in index.terms:
+            (wild if self._atom_uses(a) and self._atom_offsets(a) is None else regular).append((a, c))
+        return Index(index.const, tuple(regular)), Index(0, tuple(wild))
+
+    def index_vector(self, index: Index, bits: int) -> str:
+        """The lanes of an Index, modulo 2**bits."""
+        f = self.facts(index)
+        memo = self.scopes[f.depth].memo
+        key = ("lanes", f, bits)
+        found = memo.get(key)
+        if found is None:
+            found = memo[key] = self._index_vector(index, bits, f)
+        return found
+
+    def _index_vector(self, index: Index, bits: int, f: IndexFacts) -> str:
+        lanes, scalar = self.lanes, f"i{bits}"
+        t = vector(scalar, lanes)
+        regular, wild = self.parts_by_lanes(index)
+        base = self.scalar(regular)
+        rf = self.facts(regular)
+        offsets = rf.lanes
+        assert offsets is not None
+        out: str | None = None
+        if isinstance(base, int):
+            if any(offsets) or base or not wild.terms:
+                out = integers([_wrap(base + o, bits) for o in offsets], bits)
+        else:
+            if bits == 32:
+                key = ("i32", base)
+                memo = self.scopes[rf.depth].memo
+                narrow = memo.get(key)
+                if narrow is None:
+                    self.lines = self.scopes[rf.depth].lines
+                    narrow = memo[key] = self.op(f"trunc i64 {base} to i32")
+                base = narrow
+            out = self.spread(base, scalar, rf.depth)
+            if any(offsets):
+                self.lines = self.scopes[rf.depth].lines
+                out = self.op(f"add {t} {out}, {integers([_wrap(o, bits) for o in offsets], bits)}")
+        for a, c in wild.terms:
+            v = self._atom_vector(a, bits)
+            self.lines = self.scopes[f.depth].lines
+            if c != 1:
+                v = self.op(f"mul {t} {v}, {integers([_wrap(c, bits)] * lanes, bits)}")
+            out = v if out is None else self.op(f"add {t} {out}, {v}")
+        assert out is not None
+        return out
+
+    def _atom_vector(self, a: Atom, bits: int) -> str:
+        """The lanes, modulo 2**bits, of an atom without constant offsets."""
+        if isinstance(a, Value):
+            e = a.expr
+            if bits == 32 and e.op == "convert" and e.args[0].dtype == I32:
+                return self.vector_of(e.args[0])
+            x = self.vector_of(e)
+            self.lines = self.scopes[self.depth[e]].lines
+            return x if bits == 64 else self.op(f"trunc {vector('i64', self.lanes)} {x} to {vector('i32', self.lanes)}")
+        assert isinstance(a, FloorDiv | Mod)
+        depth = self.facts(a.index).depth
+        memo = self.scopes[depth].memo
+        key = ("lanes", a, bits)
+        found = memo.get(key)
+        if found is None:
+            inside = 32 if is_small(a.index) else 64
+            x = self.index_vector(a.index, inside)
+            self.lines = self.scopes[depth].lines
+            found = self._floor_division(x, a, vector(f"i{inside}", self.lanes), self.lanes, inside)
+            if inside != bits:
+                found = self.op(f"{'sext' if bits > inside else 'trunc'} {vector(f'i{inside}', self.lanes)} {found} to {vector(f'i{bits}', self.lanes)}")
+            memo[key] = found
+        return found
+
+    # ---- memory ----
+
+    def base(self, buffer: Buffer) -> str:
+        found = self.buffers.get(buffer)
+        if found is None:
+            if buffer.kind == "local":
+                found = self.alloca(MEMORY[buffer.dtype], buffer.size)
+            else:
+                found = f"%b{sum(1 for b in self.buffers if b.kind != 'local')}"
+            self.buffers[buffer] = found
+        return found
+
+    def alloca(self, t: str, size: int) -> str:
+        name = f"%s{len(self.allocas)}"
+        self.allocas.append(f"  {name} = alloca [{max(size, 1)} x {t}], align 64")
+        return name
+
+    def pointer(self, buffer: Buffer, index: Index) -> str:
+        """The address of an element in lane 0: the constant last, so that neighbours share the rest, which is in turn built scope by scope."""
+        t = MEMORY[buffer.dtype]
+        p = self._pointer(buffer, Index(0, index.terms) if index.const and index.terms else index, t) if index.terms else self.base(buffer)
+        if not index.const:
+            return p
+        self.lines = self.scopes[self.facts(index).depth].lines
+        return self.op(f"getelementptr {t}, ptr {p}, i64 {index.const}")
+
+    def _pointer(self, buffer: Buffer, index: Index, t: str) -> str:
+        if not index.terms:
+            return self.base(buffer)
+        f = self.facts(index)
+        memo = self.scopes[f.depth].memo
+        key = (buffer, f)
+        found = memo.get(key)
+        if found is None:
+            own = Index(0, tuple((a, c) for a, c in index.terms if self._atom_depth(a) == f.depth))
+            rest = Index(0, tuple((a, c) for a, c in index.terms if self._atom_depth(a) != f.depth))
+            p = self._pointer(buffer, rest, t)
+            offset = self.scalar(own)
+            self.lines = self.scopes[f.depth].lines
+            found = memo[key] = p if offset == 0 else self.op(f"getelementptr {t}, ptr {p}, i64 {offset}")
+        return found
+
+    def _from_memory(self, dtype: np.dtype, x: str, lanes: int) -> str:
+        return self.op(f"icmp ne {vector('i8', lanes)} {x}, {integers([0] * lanes, 8)}") if dtype == BOOL else x
+
+    def to_memory(self, dtype: np.dtype, x: str, lanes: int) -> str:
+        return self.op(f"zext {vector('i1', lanes)} {x} to {vector('i8', lanes)}") if dtype == BOOL else x
+
+    def _load(self, e: Expr, depth: int, varies: bool) -> str:
+        buffer, offset, guard = e.attr
+        dtype = e.dtype
+        if buffer.size == 0:
+            return constant(0, dtype, self.lanes if varies else 1)
+        t, bytes_ = MEMORY[dtype], dtype.itemsize
+        lines = self.scopes[depth].lines
+        if not varies:
+            p = self.pointer(buffer, offset)
+            if guard is not None:
+                g = self.value(guard)
+                self.lines = lines
+                p = self.op(f"select i1 {g}, ptr {p}, ptr {self.base(buffer)}")
+            self.lines = lines
+            return self._from_memory(dtype, self.op(f"load {t}, ptr {p}, align {bytes_}"), 1)
+        mask = self.mask
+        if guard is not None:
+            g = self.vector_of(guard)
+            self.lines = lines
+            mask = g if mask is None else self.op(f"and {vector('i1', self.lanes)} {mask}, {g}")
+        pattern = self.facts(offset).lanes
+        if pattern is None:
+            x = self._gather(buffer, offset, mask, lines)
+        elif not any(pattern):
+            p = self.pointer(buffer, offset)
+            self.lines = lines
+            if mask is not None:
+                some = self.any_lane(mask, self.lanes)
+                p = self.op(f"select i1 {some}, ptr {p}, ptr {self.base(buffer)}")
+            x = self.splat(self.op(f"load {t}, ptr {p}, align {bytes_}"), t, self.lanes)
+        elif pattern == tuple(range(self.lanes)):
+            p = self.pointer(buffer, offset)
+            self.lines = lines
+            x = self._vector_load(t, self.lanes, p, bytes_, mask)
+        else:
+            found = self._window(buffer, offset, pattern, depth) if mask is None else None
+            x = self._gather(buffer, offset, mask, lines) if found is None else found
+        self.lines = lines
+        return self._from_memory(dtype, x, self.lanes)
+
+    def _vector_load(self, t: str, lanes: int, p: str, bytes_: int, mask: str | None) -> str:
+        v = vector(t, lanes)
+        if mask is None:
+            return self.op(f"load {v}, ptr {p}, align {bytes_}")
+        name = self.declarations.add(f"llvm.masked.load.{_mangled(t, lanes)}.p0", v, ["ptr", vector("i1", lanes), v])
+        return self.op(f"call {v} @{name}(ptr align {bytes_} {p}, {vector('i1', lanes)} {mask}, {v} zeroinitializer)")
+
+    def _window(self, buffer: Buffer, offset: Index, pattern: tuple[int, ...], depth: int) -> str | None:
+        """All lanes from one load of at most two vectors and a shuffle; None if it would reach beyond the buffer."""
+        low = min(pattern)
+        n = max(pattern) - low + 1
+        size = power_above(n)
+        if size > 2 * self.lanes:
+            return None
+        spare = size - n
+        # elements 2k and 2k + 1 (complex numbers) share a load that starts at the even one
+        odd = (offset.const + low) % 2 == 1
+        front_fits, back_fits = offset.lo - spare >= 0, offset.hi + spare < buffer.size
+        front = spare if (odd and front_fits) or not back_fits else 0
+        if front and not front_fits:
+            return None
+        start = offset + (low - front)
+        t = MEMORY[buffer.dtype]
+        memo, lines = self.scopes[depth].memo, self.scopes[depth].lines
+        key = ("window", buffer, self.facts(start), size)
+        whole = memo.get(key)
+        if whole is None:
+            p = self.pointer(buffer, start)
+            self.lines = lines
+            whole = memo[key] = self._vector_load(t, size, p, buffer.dtype.itemsize, None)
+        self.lines = lines
+        return self.shuffle(whole, t, size, [x - low + front for x in pattern])
+
+    def shuffle(self, x: str, scalar: str, lanes: int, which: Sequence[int]) -> str:
+        """The lanes `which` of x."""
+        t = vector(scalar, lanes)
+        if len(which) == 1:
+            return self.op(f"extractelement {t} {x}, i64 {which[0]}")
+        if lanes == 1:
+            return self.splat(x, scalar, len(which))
+        return self.op(f"shufflevector {t} {x}, {t} poison, <{len(which)} x i32> {_shuffle_mask(which)}")
+
+    def _addresses(self, buffer: Buffer, offset: Index, depth_lines: list[str]) -> tuple[str, Sequence[int] | None, str | None, int]:
+        """(scalar address, constant lane offsets or None, vector of lane offsets or None, its bits)"""
+        regular, wild = self.parts_by_lanes(offset)
+        rf = self.facts(regular)
+        pattern = rf.lanes
+        if not wild.terms:
+            return self.pointer(buffer, regular), pattern, None, 0
+        assert pattern is not None
+        if any(pattern):  # whatever has lanes goes into the vector
+            moving = tuple((a, c) for a, c in regular.terms if self._atom_uses(a))
+            wild = Index(0, wild.terms + moving)
+            regular = Index(regular.const, tuple((a, c) for a, c in regular.terms if not self._atom_uses(a)))
+        bits = 32 if is_small(wild) else 64
+        p = self.pointer(buffer, regular)
+        v = self.index_vector(wild, bits)
+        self.lines = depth_lines
+        return p, None, v, bits
+
+    def _vector_pointers(self, buffer: Buffer, offset: Index, lines: list[str]) -> str:
+        p, pattern, v, bits = self._addresses(buffer, offset, lines)
+        self.lines = lines
+        if v is None:
+            assert pattern is not None
+            bits = 32 if all(LEAST <= o <= MOST for o in pattern) else 64
+            v = integers(pattern, bits)
+        return self.op(f"getelementptr {MEMORY[buffer.dtype]}, ptr {p}, {vector(f'i{bits}', self.lanes)} {v}")
+
+    def _gather(self, buffer: Buffer, offset: Index, mask: str | None, lines: list[str]) -> str:
+        t, bytes_, lanes = MEMORY[buffer.dtype], buffer.dtype.itemsize, self.lanes
+        vt = vector(t, lanes)
+        if self.target.gathers and bytes_ >= 4:
+            pointers = self._vector_pointers(buffer, offset, lines)
+            pt, mt = vector("ptr", lanes), vector("i1", lanes)
+            name = self.declarations.add(f"llvm.masked.gather.{_mangled(t, lanes)}.v{lanes}p0", vt, [pt, mt, vt])
+            m = "splat (i1 true)" if mask is None else mask
+            return self.op(f"call {vt} @{name}({pt} align {bytes_} {pointers}, {mt} {m}, {vt} zeroinitializer)")
+        if mask is None:
+            p, pattern, v, bits = self._addresses(buffer, offset, lines)
+        else:  # lanes without a value read element 0
+            bits = 32 if is_small(offset) else 64
+            v = self.index_vector(offset, bits)
+            self.lines = lines
+            it = vector(f"i{bits}", lanes)
+            v = self.op(f"select {vector('i1', lanes)} {mask}, {it} {v}, {it} zeroinitializer")
+            p, pattern = self.base(buffer), None
+        self.lines = lines
+        out = "poison"
+        for k in range(lanes):
+            if v is None:
+                assert pattern is not None
+                at: str | int = pattern[k]
+                bits = 64
+            else:
+                at = self.op(f"extractelement {vector(f'i{bits}', lanes)} {v}, i64 {k}")
+            q = p if at == 0 else self.op(f"getelementptr {t}, ptr {p}, i{bits} {at}")
+            x = self.op(f"load {t}, ptr {q}, align {bytes_}")
+            out = self.op(f"insertelement {vt} {out}, {t} {x}, i64 {k}")
+        return out
+
+    # ---- stores ----
+
+    def store(self, buffer: Buffer, offset: Index, value: Expr, guard: Expr | None, streaming: bool = False) -> None:
+        """One element or one vector of them at the present place, which is the innermost scope."""
+        lines = self.scopes[-1].lines
+        t, bytes_, lanes = MEMORY[buffer.dtype], buffer.dtype.itemsize, self.lanes
+        x = self.vector_of(value)
+        g = None if guard is None else self.vector_of(guard)
+        self.lines = lines
+        x = self.to_memory(buffer.dtype, x, lanes)
+        mask = self._and(self.mask, g)
+        if lanes == 1:
+            p = self.pointer(buffer, offset)
+            self.lines = lines
+            if mask is None:
+                self.say(f"store {t} {x}, ptr {p}, align {bytes_}")
+            else:
+                self._when(mask, lambda: self.say(f"store {t} {x}, ptr {p}, align {bytes_}"))
+            return
+        pattern = self.facts(offset).lanes
+        if pattern == tuple(range(lanes)):
+            p = self.pointer(buffer, offset)
+            self.lines = lines
+            self._vector_store(t, lanes, x, p, bytes_, mask, streaming)
+        else:
+            if pattern is not None and mask is None and pattern == tuple(range(0, -lanes, -1)):
+                p = self.pointer(buffer, offset - (lanes - 1))
+                self.lines = lines
+                self._vector_store(t, lanes, self.shuffle(x, t, lanes, range(lanes - 1, -1, -1)), p, bytes_, None, False)
+                return
+            pointers = self._vector_pointers(buffer, offset, lines)
+            pt, mt, vt = vector("ptr", lanes), vector("i1", lanes), vector(t, lanes)
+            name = self.declarations.add(f"llvm.masked.scatter.{_mangled(t, lanes)}.v{lanes}p0", "void", [vt, pt, mt])
+            self.say(f"call void @{name}({vt} {x}, {pt} align {bytes_} {pointers}, {mt} {mask or 'splat (i1 true)'})")
+
+    def store_pair(self, buffer: Buffer, offset: Index, values: tuple[Expr, Expr], guard: Expr | None, streaming: bool = False) -> None:
+        """Elements `offset` and `offset + 1`, two apart from lane to lane: interleaved into one store."""
+        lines = self.scopes[-1].lines
+        t, bytes_, lanes = MEMORY[buffer.dtype], buffer.dtype.itemsize, self.lanes
+        first, second = (self.vector_of(v) for v in values)
+        g = None if guard is None else self.vector_of(guard)
+        self.lines = lines
+        mask = self._and(self.mask, g)
+        zipped = [k // 2 + (k % 2) * lanes for k in range(2 * lanes)]
+        vt = vector(t, lanes)
+        both = self.op(f"shufflevector {vt} {first}, {vt} {second}, <{2 * lanes} x i32> {_shuffle_mask(zipped)}")
+        if mask is not None:
+            mt = vector("i1", lanes)
+            mask = self.op(f"shufflevector {mt} {mask}, {mt} poison, <{2 * lanes} x i32> {_shuffle_mask([k // 2 for k in range(2 * lanes)])}")
+        p = self.pointer(buffer, offset)
+        self.lines = lines
+        self._vector_store(t, 2 * lanes, both, p, bytes_, mask, streaming)
+
+    def _vector_store(self, t: str, lanes: int, x: str, p: str, bytes_: int, mask: str | None, streaming: bool) -> None:
+        v = vector(t, lanes)
+        if mask is None:
+            self.say(f"store {v} {x}, ptr {p}, align {bytes_ * lanes if streaming else bytes_}{', !nontemporal !1' if streaming else ''}")
+            return
+        name = self.declarations.add(f"llvm.masked.store.{_mangled(t, lanes)}.p0", "void", [v, "ptr", vector("i1", lanes)])
+        self.say(f"call void @{name}({v} {x}, ptr align {bytes_} {p}, {vector('i1', lanes)} {mask})")
+
+    def _and(self, x: str | None, y: str | None) -> str | None:
+        if x is None or y is None:
+            return y if x is None else x
+        return self.op(f"and {vector('i1', self.lanes)} {x}, {y}")
+
+    def _when(self, condition: str, act: Callable[[], None]) -> None:
+        """if condition: act(), in the innermost scope."""
+        scope = self.scopes[-1]
+        self._label_of(scope)
+        inside, after = self.label(), self.label()
+        self.say(f"br i1 {condition}, label %{inside}, label %{after}")
+        self.lines.append(f"{inside}:")
+        act()
+        self.say(f"br label %{after}")
+        self.lines.append(f"{after}:")
+        scope.label = after
+
+    def tail_mask(self, count: str | int, lanes: int = 0) -> str:
+        """Lanes below `count` exist; of the stage's vectors, or of others."""
+        lanes = lanes or self.lanes
+        if isinstance(count, int):
+            return booleans([k < count for k in range(lanes)])
+        bits = 8 if lanes > 16 else 32
+        low = self.call("smin", "i64", 1, (count, str(lanes)))
+        low = self.call("smax", "i64", 1, (low, "0"))
+        n = self.op(f"trunc i64 {low} to i{bits}")
+        s = self.splat(n, f"i{bits}", lanes)
+        return self.op(f"icmp ult {vector(f'i{bits}', lanes)} {integers(range(lanes), bits)}, {s}")
+
+
+def _wrap(v: int, bits: int) -> int:
+    return (v + (1 << (bits - 1))) % (1 << bits) - (1 << (bits - 1))
+
+
+def _mangled(t: str, lanes: int) -> str:
+    return f"v{lanes}" + {"half": "f16", "float": "f32", "double": "f64"}.get(t, t)
+
+
+def _shuffle_mask(which: Sequence[int]) -> str:
+    return "<" + ", ".join(f"i32 {k}" for k in which) + ">"

@@ -1,0 +1,140 @@
+"""Looking into traced programs while they run: `print`, `log` and `callback`."""
+
+from __future__ import annotations
+
+import logging
+import string
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from steno._native import current_trace
+from steno.callback import FlatCallback, as_arrays, split_static
+from steno.ops import host
+from steno.ops.host import print_formatted
+from steno.tree_util import tree_flatten
+
+_logger = logging.getLogger("steno.debug")
+
+
+class _Anything:
+    """Stands for an argument while a format is checked: has every attribute and item, takes every format."""
+
+    def __getattr__(self, name: str) -> _Anything:
+        return self
+
+    def __getitem__(self, key: Any) -> _Anything:
+        return self
+
+    def __format__(self, spec: str) -> str:
+        return ""
+
+
+class _Checker(string.Formatter):
+    """Formatting that insists on every argument being used."""
+
+    def __init__(self, function: str) -> None:
+        self.function = function
+
+    def check_unused_args(self, used_args: Any, args: Sequence[Any], kwargs: Any) -> None:
+        positional = [k for k in range(len(args)) if k not in used_args]
+        named = [k for k in kwargs if k not in used_args]
+        if positional or named:
+            what = [*(f"number {k}" for k in positional), *map(repr, named)]
+            raise ValueError(
+                f"{self.function}: the format does not use the arguments {', '.join(what)}. Give a plain string with a place for each argument, "
+                f'like {self.function}("x = {{x}}", x=x), not an f-string.'
+            )
+
+
+def _check_format(function: str, fmt: str, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+    """TypeError for a format that is no string, ValueError for unused arguments, IndexError and KeyError for missing ones."""
+    _Checker(function).vformat(fmt, [_Anything() for _ in args], {k: _Anything() for k in kwargs})
+
+
+def _fields(fmt: str) -> bool:
+    return any(name is not None for _, name, _, _ in string.Formatter().parse(fmt))
+
+
+def _emit(
+    function: str, fmt: str, args: tuple[Any, ...], kwargs: dict[str, Any], ordered: bool, partitioned: bool, check: bool, record: Any
+) -> None:
+    if not isinstance(fmt, str):
+        raise TypeError(f"{function}: the format must be a string, got {fmt!r} of type {type(fmt)}")
+    if check:
+        _check_format(function, fmt, args, kwargs)
+    leaves, in_tree = tree_flatten((args, kwargs))
+    arrays, static = split_static(leaves)
+    params = dict(
+        fmt=fmt, ordered=bool(ordered), partitioned=partitioned, in_tree=in_tree, static_args=static, np_printoptions=tuple(np.get_printoptions().items()),
+        has_placeholders=_fields(fmt), logging_record=record,
+    )  # fmt: skip
+    if current_trace() is None:
+        print_formatted(as_arrays(arrays), **params)
+    else:
+        host.debug_print(*arrays, **params)
+
+
+def print(  # noqa: A001
+    fmt: str | None = None, *args: Any, ordered: bool = False, partitioned: bool = False, skip_format_check: bool = False, **kwargs: Any
+) -> Callable[..., None] | None:
+    """Prints `fmt.format(*args, **kwargs)` with the values that the arguments have when the program runs.
+
+    `fmt` is a format string like `"x = {x}, y = {}"`; every argument must have a place in it. Leaves of the arguments that are no arrays are
+    printed as they are. `ordered`: prints of one program come in program order among ordered ones. Without `fmt`, a function with these options."""
+    if fmt is None:
+        return lambda fmt, *args, **kwargs: _emit("debug.print", fmt, args, kwargs, ordered, partitioned, not skip_format_check, None)
+    _emit("debug.print", fmt, args, kwargs, ordered, partitioned, not skip_format_check, None)
+    return None
+
+
+def log(
+    fmt: str | None = None, *args: Any, ordered: bool = False, partitioned: bool = False, skip_format_check: bool = False, **kwargs: Any
+) -> Callable[..., None] | None:
+    """As `print`, to the logger `steno.debug` at level INFO."""
+    record = _logger.info
+    if fmt is None:
+        return lambda fmt, *args, **kwargs: _emit("debug.log", fmt, args, kwargs, ordered, partitioned, not skip_format_check, record)
+    _emit("debug.log", fmt, args, kwargs, ordered, partitioned, not skip_format_check, record)
+    return None
+
+
+def callback(
+    callback: Callable[..., None] | None = None, *args: Any, ordered: bool = False, partitioned: bool = False, **kwargs: Any
+) -> Callable[..., None] | None:
+    """Calls `callback(*args, **kwargs)` when the program runs, with arrays for values and other leaves as they are; what it returns is ignored.
+    `ordered`: in program order among ordered ones. Without `callback`, a function with these options."""
+    if callback is None:
+        return lambda callback, *args, **kwargs: _call(callback, args, kwargs, ordered, partitioned)
+    _call(callback, args, kwargs, ordered, partitioned)
+    return None
+
+
+def _call(function: Callable[..., None], args: tuple[Any, ...], kwargs: dict[str, Any], ordered: bool, partitioned: bool) -> None:
+    if not callable(function):
+        raise TypeError(f"debug.callback: the callback must be callable, got {function!r} of type {type(function)}")
+    leaves, in_tree = tree_flatten((args, kwargs))
+    arrays, static = split_static(leaves)
+    flat = FlatCallback(function, in_tree, static)
+    if current_trace() is None:
+        flat(*as_arrays(arrays))
+    else:
+        effect = host.ordered_debug_effect if ordered else host.debug_effect
+        host.debug_callback(*arrays, callback=flat, effect=effect, partitioned=partitioned)
+
+
+def breakpoint(**options: Any) -> None:  # noqa: A001
+    raise NotImplementedError("debug.breakpoint: there is no debugger for running programs; look at values with debug.print or debug.callback")
+
+
+def inspect_array_sharding(value: Any, *, callback: Callable[[Any], None]) -> None:
+    raise NotImplementedError("debug.inspect_array_sharding: there is one device, arrays are not sharded")
+
+
+def visualize_sharding(*args: Any, **kwargs: Any) -> None:
+    raise NotImplementedError("debug.visualize_sharding: there is one device, arrays are not sharded")
+
+
+def visualize_array_sharding(array: Any, **kwargs: Any) -> None:
+    raise NotImplementedError("debug.visualize_array_sharding: there is one device, arrays are not sharded")

@@ -1,0 +1,349 @@
+"""The steps of jit, one by one: `f.trace(*args).lower().compile()`."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, final
+
+from steno._native import ShapedArray
+from steno.core import dtypes
+from steno.core.aval import register_aval_type, typeof
+from steno.core.jaxpr import ClosedJaxpr, Jaxpr, open_jaxpr, subjaxprs
+from steno.core.trace import Tracer
+from steno.device import CPU, SingleDeviceSharding
+from steno.tracing import argument_avals, argument_names
+from steno.tree_util import PyTreeDef, tree_flatten, tree_map, tree_unflatten
+
+
+class Executable(Protocol):
+    """A compiled program, as a backend gives it."""
+
+    def run(self, args: Sequence[Any], donated: Iterable[int] = ()) -> list[Any]: ...
+
+
+@final
+class ShapeDtypeStruct:
+    """The shape, dtype and weak type of an array without its values; accepted wherever only the type matters."""
+
+    __slots__ = ("dtype", "shape", "sharding", "weak_type")
+
+    def __init__(self, shape: Any, dtype: Any, *, sharding: Any = None, weak_type: bool = False, **ignored: Any) -> None:
+        if dtype is None:
+            raise ValueError("ShapeDtypeStruct: dtype must be specified.")
+        self.shape = tuple(map(_dimension, shape))
+        self.dtype = dtypes.as_dtype(dtype)
+        self.sharding, self.weak_type = sharding, weak_type
+
+    @property
+    def aval(self) -> ShapedArray:
+        return ShapedArray(self.shape, dtypes.canonical(self.dtype), self.weak_type)
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    def update(self, **changes: Any) -> ShapeDtypeStruct:
+        fields = {n: changes.pop(n, getattr(self, n)) for n in ("shape", "dtype", "sharding", "weak_type")}
+        if changes:
+            raise TypeError(f"ShapeDtypeStruct.update: unknown fields {sorted(changes)}")
+        return ShapeDtypeStruct(**fields)
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of unsized object")
+        return self.shape[0]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ShapeDtypeStruct) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def _key(self) -> tuple[Any, ...]:
+        return self.shape, self.dtype, self.sharding, self.weak_type
+
+    def __repr__(self) -> str:
+        parts = [f"shape={self.shape}", f"dtype={dtypes.name(self.dtype)}"]
+        if self.sharding is not None:
+            parts.append(f"sharding={self.sharding}")
+        if self.weak_type:
+            parts.append("weak_type=True")
+        return f"ShapeDtypeStruct({', '.join(parts)})"
+
+
+def _dimension(n: Any) -> int:
+    try:
+        return operator.index(n)
+    except TypeError:
+        raise TypeError(f"ShapeDtypeStruct: shapes must be sequences of integers, got the dimension {n!r} of type {type(n)}") from None
+
+
+register_aval_type(ShapeDtypeStruct)
+
+
+@final
+@dataclass(frozen=True)
+class ArgInfo:
+    """What is known of one argument of a traced function."""
+
+    _aval: ShapedArray
+    donated: bool
+
+    @property
+    def aval(self) -> ShapedArray:
+        return self._aval
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._aval.shape
+
+    @property
+    def dtype(self) -> Any:
+        return self._aval.dtype
+
+
+@final
+@dataclass(frozen=True)
+class CompiledMemoryStats:
+    """Bytes a compiled program needs: of its arguments, results, results that take over arguments, and intermediates."""
+
+    generated_code_size_in_bytes: int = 0
+    argument_size_in_bytes: int = 0
+    output_size_in_bytes: int = 0
+    alias_size_in_bytes: int = 0
+    temp_size_in_bytes: int = 0
+    host_generated_code_size_in_bytes: int = 0
+    host_argument_size_in_bytes: int = 0
+    host_output_size_in_bytes: int = 0
+    host_alias_size_in_bytes: int = 0
+    host_temp_size_in_bytes: int = 0
+
+
+@final
+@dataclass(eq=False)
+class Program:
+    """A traced function for one kind of call. `donated`: positions of the flat arguments whose memory results may take over.
+
+    `compile_program(self)` is the backend's compiler with jit's options."""
+
+    fun: Any
+    name: str
+    closed: ClosedJaxpr
+    in_tree: PyTreeDef
+    out_tree: PyTreeDef
+    donated: frozenset[int]
+    positions: tuple[int, ...] | None  # of the arguments that are not static
+    compile_program: Callable[[Program, Mapping[str, Any] | None], Executable] = field(repr=False)
+    executable: Executable | None = field(default=None, repr=False)
+    usable: frozenset[int] = frozenset()  # the donated inputs that results take over; known once compiled
+    record: Any = field(default=None, repr=False)  # of the trace (retrace.TraceRecord)
+
+    def argument_names(self) -> tuple[str, ...]:
+        return argument_names(self.fun, self.in_tree, self.positions)
+
+
+class Stage:
+    """What the stages have in common: the types and trees of arguments and results."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+
+    @property
+    def in_tree(self) -> PyTreeDef:
+        return self._program.in_tree
+
+    @property
+    def out_tree(self) -> PyTreeDef:
+        return self._program.out_tree
+
+    @property
+    def in_avals(self) -> Any:
+        """The types of the arguments, as (args, kwargs)."""
+        return tree_unflatten(self.in_tree, self._program.closed.in_avals)
+
+    @property
+    def out_avals(self) -> Any:
+        return tree_unflatten(self.out_tree, self._program.closed.out_avals)
+
+    @property
+    def args_info(self) -> Any:
+        """Types and donation of the arguments, as (args, kwargs)."""
+        donated = self._program.donated
+        return tree_unflatten(self.in_tree, [ArgInfo(a, k in donated) for k, a in enumerate(self._program.closed.in_avals)])
+
+    @property
+    def donate_argnums(self) -> tuple[int, ...]:
+        """Positions of the donated flat arguments."""
+        return tuple(sorted(self._program.donated))
+
+    @property
+    def out_info(self) -> Any:
+        """The results as ShapeDtypeStructs."""
+        avals = self._program.closed.out_avals
+        return tree_unflatten(self.out_tree, [ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type) for a in avals])
+
+
+@final
+class Traced(Stage):
+    """A function traced for one kind of call: has a jaxpr."""
+
+    @property
+    def jaxpr(self) -> ClosedJaxpr:
+        return self._program.closed
+
+    @property
+    def fun_name(self) -> str:
+        return self._program.name
+
+    @property
+    def effects(self) -> frozenset[Any]:
+        return self._program.closed.effects
+
+    def lower(self, *, lowering_platforms: Any = None, **ignored: Any) -> Lowered:
+        """The next stage. ValueError for other platforms than cpu."""
+        if lowering_platforms is not None and tuple(lowering_platforms) != ("cpu",):
+            raise ValueError(f"lower: lowering_platforms must be ('cpu',), got {lowering_platforms!r}")
+        return Lowered(self._program)
+
+
+@final
+class Lowered(Stage):
+    """A program on its way to machine code; its levels can be printed."""
+
+    LEVELS = ("jaxpr", "graph", "loops", "llvm", "asm")
+
+    def as_text(self, dialect: str | None = None, *, debug_info: bool = False) -> str:
+        """The program at a level: "jaxpr", "graph", "loops" (the default), "llvm" or "asm". ValueError for another."""
+        level = "loops" if dialect is None else dialect
+        if level not in self.LEVELS:
+            raise ValueError(f"unknown dialect: {dialect}; the levels are {', '.join(self.LEVELS)}")
+        if level == "jaxpr":
+            return self._program.closed.pretty_print(source_info=debug_info)
+        return _text_of(_executable(self._program), level)
+
+    def compiler_ir(self, dialect: str | None = None) -> Any:
+        return self.as_text(dialect)
+
+    def cost_analysis(self) -> dict[str, float]:
+        """Estimates: `flops`, and `bytes accessed` by arguments and results."""
+        return _cost(self._program.closed)
+
+    def compile(self, compiler_options: Mapping[str, Any] | None = None, **ignored: Any) -> Compiled:
+        """Machine code. `compiler_options` go over those of jit."""
+        return Compiled(self._program, _executable(self._program, compiler_options))
+
+
+@final
+class Compiled(Stage):
+    """Machine code for one kind of call: called with the arguments that are not static, of exactly the types it was compiled for."""
+
+    def __init__(self, program: Program, executable: Executable) -> None:
+        super().__init__(program)
+        self._executable = executable
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        leaves, tree = tree_flatten((args, kwargs))
+        if tree != self.in_tree:
+            raise TypeError(
+                "Function compiled with input pytree does not match the input pytree it was called with: "
+                f"it was compiled with {self.in_tree}, and called with {tree}"
+            )
+        given = argument_avals(self._program.fun, leaves, tree, self._program.positions)
+        wanted = self._program.closed.in_avals
+        if any(g.shape != w.shape or g.dtype != w.dtype for g, w in zip(given, wanted, strict=True)):
+            names = self._program.argument_names()
+            wrong = [
+                f"Argument '{n}' compiled with {w.str_short()} and called with {g.str_short()}"
+                for n, g, w in zip(names, given, wanted, strict=True)
+                if g.shape != w.shape or g.dtype != w.dtype
+            ]
+            raise TypeError(
+                "Argument types differ from the types for which this computation was compiled. The mismatches are:\n" + "\n".join(wrong)
+            )
+        if any(isinstance(x, Tracer) for x in leaves):
+            raise TypeError(
+                "Cannot apply transformations to a function lowered and compiled for a particular signature: "
+                f"an argument of {self._program.name} is a traced array"
+            )
+        return tree_unflatten(self.out_tree, self._executable.run(leaves))
+
+    call = __call__
+
+    def as_text(self, level: str = "asm") -> str:
+        """The program at a level: "graph", "loops", "llvm", or "asm" (the default)."""
+        if level not in Lowered.LEVELS:
+            raise ValueError(f"unknown level: {level}; the levels are {', '.join(Lowered.LEVELS)}")
+        return str(self._program.closed) if level == "jaxpr" else _text_of(self._executable, level)
+
+    def cost_analysis(self) -> dict[str, float]:
+        """Estimates: `flops`, and `bytes accessed` by arguments and results."""
+        return _cost(self._program.closed)
+
+    def memory_analysis(self) -> CompiledMemoryStats:
+        """Bytes of arguments, results and intermediates."""
+        closed = self._program.closed
+        compiled = getattr(self._executable, "compiled", None)
+        aliases = () if compiled is None else compiled.aliases
+        return CompiledMemoryStats(
+            argument_size_in_bytes=sum(a.nbytes for a in closed.in_avals),
+            output_size_in_bytes=sum(a.nbytes for a in closed.out_avals),
+            alias_size_in_bytes=sum(closed.in_avals[i].nbytes for _, i in aliases if i < len(closed.in_avals)),
+            temp_size_in_bytes=0 if compiled is None else compiled.program.arena_bytes,
+        )
+
+    @property
+    def input_shardings(self) -> Any:
+        return tree_map(lambda _: SingleDeviceSharding(CPU), self.args_info, is_leaf=lambda x: isinstance(x, ArgInfo))
+
+    @property
+    def output_shardings(self) -> Any:
+        return tree_map(lambda _: SingleDeviceSharding(CPU), self.out_info)
+
+    def runtime_executable(self) -> Executable:
+        return self._executable
+
+
+def _executable(program: Program, options: Mapping[str, Any] | None = None) -> Executable:
+    if options:
+        return program.compile_program(program, options)
+    if program.executable is None:
+        program.executable = program.compile_program(program, None)
+    return program.executable
+
+
+def _text_of(executable: Any, level: str) -> str:
+    as_text = getattr(executable, "as_text", None)
+    if as_text is None:
+        raise NotImplementedError(f"as_text({level!r}): the backend's programs ({type(executable).__name__}) have no such level")
+    return as_text(level)
+
+
+def _cost(closed: ClosedJaxpr) -> dict[str, float]:
+    moved = sum(a.nbytes for a in (*closed.in_avals, *closed.out_avals)) + sum(typeof(c).nbytes for c in closed.consts)
+    return {"flops": float(_flops(closed.jaxpr)), "bytes accessed": float(moved)}
+
+
+def _flops(jaxpr: Jaxpr) -> int:
+    """One for each element of each result; for contractions and reductions one for each element that is read or multiplied."""
+    total = 0
+    for e in jaxpr.eqns:
+        inner = [_flops(open_jaxpr(j)) for j in subjaxprs(e.params)]
+        if inner:
+            total += sum(inner) * int(e.params.get("length", 1))
+        elif "dimension_numbers" in e.params and "preferred_element_type" in e.params and len(e.invars) == 2:
+            (contracted, _), _ = e.params["dimension_numbers"]
+            depth = math.prod(e.invars[0].aval.shape[d] for d in contracted)
+            total += 2 * depth * sum(v.aval.size for v in e.outvars)
+        else:
+            sizes = [v.aval.size for v in e.outvars]
+            if "axes" in e.params:
+                sizes += [a.aval.size for a in e.invars]
+            total += max(sizes, default=0)
+    return total

@@ -1,0 +1,129 @@
+"""Tracing functions of pytrees: flat names and paths for messages, and the step from a Python function to a program."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from steno._native import ShapedArray
+from steno.core import source
+from steno.core.aval import is_value, typeof
+from steno.core.jaxpr import ClosedJaxpr, DebugInfo
+from steno.core.trace import JaxprTrace, finish_trace
+from steno.tree_util import PyTreeDef, keystr, tree_flatten, tree_flatten_with_path, tree_unflatten
+
+
+def signature(fun: Any) -> inspect.Signature | None:
+    """The signature of a callable, None if it tells none."""
+    try:
+        return inspect.signature(fun)
+    except (ValueError, TypeError):
+        return None
+
+
+def leaf_paths(tree: PyTreeDef) -> list[tuple[Any, ...]]:
+    """The key path of each leaf."""
+    dummy = tree_unflatten(tree, [_LEAF] * tree.num_leaves)
+    return [path for path, _ in tree_flatten_with_path(dummy)[0]]
+
+
+class _Leaf:
+    __slots__ = ()
+
+
+_LEAF = _Leaf()
+
+
+def argument_names(fun: Any, in_tree: PyTreeDef, positions: Sequence[int] | None = None) -> tuple[str, ...]:
+    """The names of the leaves of `in_tree`, the structure of (args, kwargs), as the function's signature calls them: `x`, `y['a'][1]`,
+    `args[0]`. `positions[i]`: where the i-th positional argument stands in the user's call (some may be left out as static)."""
+    parameters = list(s.parameters.values()) if (s := signature(fun)) is not None else []
+    positional = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    named = {p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
+    var_positional = next((p.name for p in parameters if p.kind == p.VAR_POSITIONAL), "args")
+    var_keyword = next((p.name for p in parameters if p.kind == p.VAR_KEYWORD), "kwargs")
+    out = []
+    for path in leaf_paths(in_tree):
+        which, first, rest = path[0].idx, path[1], path[2:]
+        if which == 0:
+            i = positions[first.idx] if positions is not None else first.idx
+            base = positional[i] if i < len(positional) else f"{var_positional}[{i - len(positional)}]"
+        else:
+            base = first.key if first.key in named else f"{var_keyword}[{first.key!r}]"
+        out.append(base + keystr(rest))
+    return tuple(out)
+
+
+def result_paths(out_tree: PyTreeDef) -> tuple[str, ...]:
+    """`result['a'][0]` for each leaf."""
+    return tuple("result" + keystr(path) for path in leaf_paths(out_tree))
+
+
+def not_an_argument(fun: Any, path: str, value: Any) -> TypeError:
+    return TypeError(
+        f"Error interpreting argument to {fun} as an abstract array. The problematic value is of type {type(value)} and was passed to the "
+        f"function at path {path}.\nThis typically means that a jit-wrapped function was called with a non-array argument, and this argument "
+        "was not marked as static using the static_argnums or static_argnames parameters of jax.jit."
+    )
+
+
+def argument_avals(fun: Any, leaves: Sequence[Any], in_tree: PyTreeDef, positions: Sequence[int] | None = None) -> tuple[ShapedArray, ...]:
+    """The avals of the flat arguments. TypeError naming the path of what is no array, OverflowError of an int that is too large."""
+    try:
+        return tuple([typeof(x) for x in leaves])
+    except (TypeError, OverflowError):
+        pass
+    names = argument_names(fun, in_tree, positions)
+    for name, x in zip(names, leaves, strict=True):
+        try:
+            typeof(x)
+        except TypeError:
+            raise not_an_argument(fun, name, x) from None
+        except OverflowError:
+            raise OverflowError(
+                "An overflow was encountered while parsing an argument to a jitted computation, whose argument path is "
+                f"{name}. Got {type(x)} with value {x}"
+            ) from None
+    raise AssertionError("an argument had no type at first, and has one now")
+
+
+def trace_tree(
+    fun: Callable[..., Any],
+    in_tree: PyTreeDef,
+    in_avals: Sequence[ShapedArray],
+    traced_for: str,
+    *,
+    user_fun: Any = None,
+    positions: Sequence[int] | None = None,
+) -> tuple[ClosedJaxpr, PyTreeDef]:
+    """Records `fun(*args, **kwargs)`, where `in_tree` is the structure of (args, kwargs) and `in_avals` the types of its leaves.
+
+    `user_fun`: what messages name, if it is not `fun`. Returns the program and the structure of the result. TypeError naming the path of a
+    result that is no array."""
+    named = fun if user_fun is None else user_fun
+    out_tree: PyTreeDef | None = None
+    info = DebugInfo(
+        traced_for, named, lambda: argument_names(named, in_tree, positions), lambda: None if out_tree is None else result_paths(out_tree)
+    )
+    trace = JaxprTrace(info)
+
+    def run() -> list[Any]:
+        nonlocal out_tree
+        args, kwargs = tree_unflatten(in_tree, [trace.argument(a) for a in in_avals])
+        leaves, out_tree = tree_flatten(fun(*args, **kwargs))
+        return leaves
+
+    def check(leaves: Sequence[Any]) -> None:
+        for k, y in enumerate(leaves):
+            if not is_value(y):
+                path = keystr(leaf_paths(out_tree)[k])
+                where = f" at output component {path}" if path else ""
+                raise TypeError(
+                    f"function {source.function_info(named)} traced for {traced_for} returned a value of type {type(y)}{where}, "
+                    "which is not a valid JAX type"
+                )
+
+    closed = finish_trace(trace, run, check)
+    assert out_tree is not None
+    return closed, out_tree
