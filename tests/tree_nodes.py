@@ -30,6 +30,13 @@ class Picky(Pair):
         return super().__new__(cls, a, frozenset([b]))
 
 
+class Reduced(Pair):
+    """A named tuple that is registered, with fewer children than fields."""
+
+
+tu.register_pytree_node(Reduced, lambda x: ((x.a,), x.b), lambda b, children: Reduced(*children, b))
+
+
 class Box:
     def __init__(self, *children, aux=None):
         self.children, self.aux = children, aux
