@@ -133,7 +133,7 @@ class Program:
 
     `compile_program(self)` is the backend's compiler with jit's options."""
 
-    fun: Any
+    fun: Callable[[], Any]  # gives the function while it lives
     name: str
     closed: ClosedJaxpr
     in_tree: PyTreeDef
@@ -146,7 +146,7 @@ class Program:
     record: Any = field(default=None, repr=False)  # of the trace (retrace.TraceRecord)
 
     def argument_names(self) -> tuple[str, ...]:
-        return argument_names(self.fun, self.in_tree, self.positions)
+        return argument_names(self.fun(), self.in_tree, self.positions)
 
 
 class Stage:
@@ -255,7 +255,7 @@ class Compiled(Stage):
                 "Function compiled with input pytree does not match the input pytree it was called with: "
                 f"it was compiled with {self.in_tree}, and called with {tree}"
             )
-        given = argument_avals(self._program.fun, leaves, tree, self._program.positions)
+        given = argument_avals(self._program.fun() or self._program.name, leaves, tree, self._program.positions)
         wanted = self._program.closed.in_avals
         if any(g.shape != w.shape or g.dtype != w.dtype for g, w in zip(given, wanted, strict=True)):
             names = self._program.argument_names()

@@ -43,10 +43,15 @@ class CpuExecutable:
             compiled.linked.keepalive,
             compiled.nanoseconds > HEAVY_NS,
         )
-        self.results = tuple(
-            ("constant", to_array(value, aval)) if where == "constant" else (where, value)
-            for (where, value), aval in zip(compiled.results, self.out_avals, strict=True)
-        )
+        self.results = tuple(self._result(w, v, a) for (w, v), a in zip(compiled.results, self.out_avals, strict=True))
+
+    def _result(self, where: str, value: Any, aval: ShapedArray) -> tuple[str, Any]:
+        n = len(self.in_avals)
+        if where == "constant":
+            return "constant", to_array(value, aval)
+        if where == "input" and value >= n:  # a captured array is itself the result
+            return "constant", self.compiled.captured[value - n]
+        return where, value
 
     def run(self, args: Sequence[Any], donated: Iterable[int] = ()) -> list[Any]:
         produced = self.native.run(args, tuple(donated))

@@ -210,14 +210,14 @@ def _typeof_slow(x: Any) -> ShapedArray:
 
 
 def not_an_array(x: Any) -> TypeError:
-    text = repr(x)
+    text = str(x)
     if len(text) > 100:
         text = text[:97] + "..."
     if isinstance(x, np.ndarray | np.generic):
         return TypeError(
-            f"Value {text} with dtype {x.dtype} is not a valid JAX array type. Only arrays of numeric types are supported by JAX."
+            f"Value '{text}' with dtype {x.dtype} is not a valid JAX array type. Only arrays of numeric types are supported by JAX."
         )
-    return TypeError(f"Argument {text!r} of type '{type(x)}' is not a valid JAX type")
+    return TypeError(f"Argument '{text}' of type '{type(x)}' is not a valid JAX type")
 
 
 set_typeof(typeof)
@@ -225,7 +225,7 @@ set_typeof(typeof)
 
 def is_value(x: Any) -> bool:
     """Whether `typeof` would give an aval."""
-    if type(x) in _AVAL_OF_TYPE:
+    if isinstance(x, ArrayImpl):
         return True
     try:
         typeof(x)
