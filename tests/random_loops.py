@@ -189,6 +189,13 @@ class Maker:
         if dtype.kind == "f":
             unary += [b.sqrt, b.floor, b.ceil, b.round_even, b.trunc]
             binary += [b.copysign, lambda x, y: b.fma(x, y, sub())]
+            limit = 252 if dtype == F32 else 2044
+
+            def scaled(x: Expr) -> Expr:
+                n = b.max(b.min(b.round_even(sub()), limit), -limit)
+                return b.scale(b.add(b.convert(b.convert(x, B), dtype), 0.37), b.select(b.eq(n, n), n, 0.0))
+
+            unary += [scaled]
             ints = np.dtype(f"{r.choice('iu')}{dtype.itemsize}")
             unary += [lambda x: b.bitcast(b.xor(b.bitcast(x, ints), 1), dtype)]
         else:

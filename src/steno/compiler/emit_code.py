@@ -77,8 +77,7 @@ class Code(Writer):
     """Writes one kernel function. `lanes`: the vector width of the stage at hand; `mask`: that of the present chunk, None if all lanes exist."""
 
     def __init__(self, target: Target, declarations: Declarations, pinned: frozenset[Buffer]) -> None:
-        super().__init__(declarations)
-        self.target = target
+        super().__init__(declarations, target)
         self.scopes = [Scope()]
         self.scopes[0].label = "entry"
         self.lines = self.scopes[0].lines
@@ -873,6 +872,7 @@ class Code(Writer):
         first, second = (self.vector_of(v) for v in values)
         g = None if guard is None else self.vector_of(guard)
         self.lines = lines
+        first, second = (self.to_memory(buffer.dtype, x, lanes) for x in (first, second))
         mask = self._and(self.mask, g)
         zipped = [k // 2 + (k % 2) * lanes for k in range(2 * lanes)]
         vt = vector(t, lanes)
