@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from steno.core import dtypes
-from steno.core.config import threefry_partitionable
 from steno.core.op import Op
 from steno.ops import arithmetic, dot, gather, index, random, scatter, shape, structural
 
@@ -45,8 +44,3 @@ def test_lowered_code_equals_oracle(op: Op) -> None:
         for g, w in zip(got, want, strict=True):
             lowering.assert_same_bits(g, w, f"{op.name}{params} of {[(a.shape, a.dtype) for a in args]}")
 
-
-@pytest.mark.parametrize("op", [random.random_bits, random.random_split], ids=lambda o: o.name)
-def test_original_threefry_layout(op: Op) -> None:
-    with threefry_partitionable(False):
-        test_lowered_code_equals_oracle(op)

@@ -144,7 +144,7 @@ def _rank(x: Array, rank: int) -> Array:
 
 def _c(value: Any, x: Any) -> Any:
     """A constant of x's dtype."""
-    return typed_scalar(value, x.dtype)
+    return typed_scalar(np.array(value)[()], x.dtype)
 
 
 def _eps(dtype: Any) -> float:
@@ -162,15 +162,15 @@ def _seed(fun: str, seed: Any) -> Array:
     """A seed as an integer scalar. A Python int wraps around to the default integer type."""
     if isinstance(getattr(seed, "dtype", None), dtypes.KeyDType):
         raise TypeError(f"{fun} accepts a scalar seed, but was given a PRNG key.")
-    if isinstance(seed, int) and not isinstance(seed, bool):
+    if isinstance(seed, int):
         if not -(1 << 63) <= seed < 1 << 63:
             raise OverflowError(f"{fun}: the seed {seed} does not fit into 64 bits")
         seed = np.int64(seed).astype(dtypes.default_int())
     x = as_operand(fun, seed)
     if x.ndim:
         raise TypeError(f"{fun} accepts a scalar seed, but was given an array of shape {x.shape} != (). Use jax.vmap for batching")
-    if dtypes.kind(x.dtype) not in "biu":
-        raise TypeError(f"PRNG key seed must be an integer; got {seed!r}")
+    if dtypes.kind(x.dtype) not in "iu":
+        raise TypeError(f"{fun}: the seed must be an integer, got {seed!r} of dtype {dtypes.name(x.dtype)}")
     return x
 
 
@@ -216,7 +216,7 @@ def split(key: ArrayLike, num: int | tuple[int, ...] = 2) -> Array:
     """`num` new keys (an array of that shape)."""
     typed, raw = _one_key("split", key)
     shape = tuple(num) if isinstance(num, tuple | list) else (operator.index(num),)
-    return _in_form(ops.random_split(typed, shape=shape_argument("split", shape)), raw)
+    return _in_form(_split(typed, shape_argument("split", shape)), raw)
 
 
 def fold_in(key: ArrayLike, data: int | ArrayLike) -> Array:
@@ -237,12 +237,20 @@ def fold_in(key: ArrayLike, data: int | ArrayLike) -> Array:
 # Bits, uniform numbers, integers, booleans
 
 
+def _split(key: Array, shape: Shape) -> Array:
+    return ops.random_split(key, shape=shape, partitionable=config._state.threefry_partitionable)
+
+
+def _bits(key: Array, width: int, shape: Shape) -> Array:
+    return ops.random_bits(key, bit_width=width, shape=shape, partitionable=config._state.threefry_partitionable)
+
+
 def bits(key: ArrayLike, shape: Any = (), dtype: DTypeLike | None = None, *, out_sharding: Any = None) -> Array:
     """Uniform unsigned integers over the whole range of the dtype (uint32 by default)."""
     _no_sharding("bits", out_sharding)
     k = _key("bits", key)
     d = _dtype("bits", dtype, "u", dtypes.canonical(dtypes.uint64))
-    return ops.random_bits(k, bit_width=dtypes.itemsize_bits(d), shape=_shape("bits", shape))
+    return _bits(k, dtypes.itemsize_bits(d), _shape("bits", shape))
 
 
 def uniform(
@@ -262,7 +270,7 @@ def _uniform(key: Array, minval: Array, maxval: Array, *, shape: Shape, dtype: A
     width, mantissa = info.bits, info.nmant
     drawn = 8 if mantissa < 8 else width
     unsigned = np.dtype(f"uint{width}")
-    x = convert(ops.random_bits(key, bit_width=drawn, shape=shape), unsigned)
+    x = convert(_bits(key, drawn, shape), unsigned)
     # the mantissa of a number in [1, 2) is random
     x = lax.shift_right_logical(x, _c(drawn - mantissa, x))
     x = lax.bitwise_or(x, _c(int(np.ones((), dtype).view(unsigned)), x))
@@ -316,7 +324,7 @@ def _randint(key: Array, minval: Array, maxval: Array, *, shape: Shape, dtype: A
     width = info.bits
     unsigned = np.dtype(f"uint{width}")
     k1, k2 = _pair(key)
-    upper, lower = (ops.random_bits(k, bit_width=width, shape=shape) for k in (k1, k2))
+    upper, lower = (_bits(k, width, shape) for k in (k1, k2))
     span = convert(lax.sub(high, low), unsigned)
     # an empty range gives minval; a maxval beyond the dtype's greatest number includes that
     span = _select(lax.le(high, low), _c(1, span), span)
@@ -336,7 +344,7 @@ def _select(which: Array, x: Array, y: Array) -> Array:
 
 
 def _pair(key: Array) -> tuple[Array, ...]:
-    return tuple(lax.unstack(ops.random_split(key, shape=(2,))))
+    return tuple(lax.unstack(_split(key, (2,))))
 
 
 def bernoulli(key: ArrayLike, p: ArrayLike = 0.5, shape: Any = None, mode: str = "low", *, out_sharding: Any = None) -> Array:
@@ -390,7 +398,7 @@ def _shuffle(key: Array, x: Array, *, axis: int) -> Array:
     rounds = math.ceil(_RANDINT_SHUFFLE_EXPONENT * math.log(max(1, x.size)) / math.log((1 << 32) - 1))
     for _ in range(rounds):
         key, now = _pair(key)
-        _, x = lax.sort_key_val(ops.random_bits(now, bit_width=32, shape=x.shape), x, axis)
+        _, x = lax.sort_key_val(_bits(now, 32, x.shape), x, axis)
     return x
 
 
@@ -747,7 +755,7 @@ def rademacher(key: ArrayLike, shape: Any = (), dtype: DTypeLike | None = None, 
 
 @_compiled("shape", "dtype")
 def _rademacher(key: Array, *, shape: Shape, dtype: Any) -> Array:
-    x = convert(_bernoulli(key, typed_scalar(0.5, dtypes.float32), shape=shape, mode="low"), dtype)
+    x = convert(_bernoulli(key, typed_scalar(0.5, dtypes.default_float()), shape=shape, mode="low"), dtype)
     return lax.sub(lax.mul(_c(2, x), x), _c(1, x))
 
 
