@@ -10,7 +10,6 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import Any, Final, final
 
 import numpy as np
@@ -23,6 +22,7 @@ from steno.core.config import disable_jit as _disable_jit
 from steno.core.config import explain_cache_misses as _log_cache_misses
 from steno.core.interpret import to_ndarray
 from steno.core.jaxpr import ClosedJaxpr, Jaxpr, eval_jaxpr
+from steno.core.record import record
 from steno.core.trace import Tracer, escaped, named_scope
 from steno.ops.structural import jit as jit_op
 from steno.stages import Lowered, Program, ShapeDtypeStruct, Traced
@@ -36,7 +36,7 @@ _NOT_GIVEN: Final = object()
 
 
 @final
-@dataclass(frozen=True)
+@record(frozen=True)
 class Options:
     """The arguments of jit, normalised: positions are not negative, a static or donated parameter stands under its position and its name."""
 

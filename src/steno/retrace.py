@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any, final
 
 from steno._native import ShapedArray
 from steno.core import source
 from steno.core.config import config
+from steno.core.record import field, record
 from steno.tracing import argument_names, leaf_paths, signature
 from steno.tree_util import PyTreeDef, tree_unflatten
 
@@ -19,7 +19,7 @@ _PAD_ADVICE_AT = 5  # shapes of one argument
 
 
 @final
-@dataclass(frozen=True)
+@record(frozen=True)
 class Change:
     """One difference between two calls. `kind`: shape, dtype, weak type, rank, static, tree, arguments, config or function. `path`: the argument."""
 
@@ -41,7 +41,7 @@ class Change:
 
 
 @final
-@dataclass
+@record()
 class TraceRecord:
     """One trace of a function: when, how long it and the compilation took, and what differs from the most similar trace before.
 
@@ -74,7 +74,7 @@ class TraceRecord:
 
 
 @final
-@dataclass(frozen=True)
+@record(frozen=True)
 class CallKey:
     """What decides whether a call is like another: the structure of the arguments, their types, the static values, the configuration."""
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Protocol, final
 
 from steno._native import ShapedArray
 from steno.core import dtypes
 from steno.core.aval import register_aval_type, typeof
 from steno.core.jaxpr import ClosedJaxpr, Jaxpr, open_jaxpr, subjaxprs
+from steno.core.record import field, record
 from steno.core.trace import Tracer
 from steno.device import CPU, SingleDeviceSharding
 from steno.tracing import argument_avals, argument_names
@@ -89,7 +89,7 @@ register_aval_type(ShapeDtypeStruct)
 
 
 @final
-@dataclass(frozen=True)
+@record(frozen=True)
 class ArgInfo:
     """What is known of one argument of a traced function."""
 
@@ -110,7 +110,7 @@ class ArgInfo:
 
 
 @final
-@dataclass(frozen=True)
+@record(frozen=True)
 class CompiledMemoryStats:
     """Bytes a compiled program needs: of its arguments, results, results that take over arguments, and intermediates."""
 
@@ -127,7 +127,7 @@ class CompiledMemoryStats:
 
 
 @final
-@dataclass(eq=False)
+@record(eq=False)
 class Program:
     """A traced function for one kind of call. `donated`: positions of the flat arguments whose memory results may take over.
 

@@ -15,7 +15,6 @@ import itertools
 import string
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Union, final
 
 import numpy as np
@@ -25,6 +24,7 @@ from steno.core import dtypes, pretty, source
 from steno.core.aval import TypedScalar
 from steno.core.errors import JaxprTypeError
 from steno.core.op import Op
+from steno.core.record import record
 
 NO_EFFECTS: Final[frozenset[Any]] = frozenset()
 
@@ -461,7 +461,7 @@ def check_jaxpr(program: Jaxpr | ClosedJaxpr) -> None:
 
 
 @final
-@dataclass(frozen=True)
+@record(frozen=True)
 class _Settings:
     source_info: bool = False
     name_stack: bool = False
