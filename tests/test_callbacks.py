@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from steno._native import ArrayImpl
 
 import steno
 from steno import debug
-from steno._native import ArrayImpl
 from steno.callback import effects_barrier, io_callback, pure_callback
 from steno.core.aval import typeof
 from steno.core.errors import JaxRuntimeError
@@ -40,10 +40,13 @@ def mode(request: pytest.FixtureRequest) -> Any:
 @pytest.mark.parametrize(
     ("fmt", "args", "kwargs", "want"),
     [
-        ("x={}", (X,), {}, "x=[0. 1. 2.]"), ("x={x} {}", (1,), {"x": 2.5}, "x=2.5 1"), ("hello", (), {}, "hello"), ("hello {{}}", (), {}, "hello {{}}"),
-        ("a {{}} {}", (1,), {}, "a {} 1"), ("{} {y}", (X,), {"y": "foo"}, "[0. 1. 2.] foo"), ("{} {}", ("a", X), {}, "a [0. 1. 2.]"), ("{}", (None,), {}, "None"),
+        ("x={}", (X,), {}, "x=[0. 1. 2.]"), ("x={x} {}", (1,), {"x": 2.5}, "x=2.5 1"), ("hello", (), {}, "hello"),
+        ("hello {{}}", (), {}, "hello {{}}"),
+        ("a {{}} {}", (1,), {}, "a {} 1"), ("{} {y}", (X,), {"y": "foo"}, "[0. 1. 2.] foo"), ("{} {}", ("a", X), {}, "a [0. 1. 2.]"),
+        ("{}", (None,), {}, "None"),
         ("{x.shape} {x.dtype}", (), {"x": X}, "(3,) float32"), ("{x[0]}", (), {"x": [1, 2]}, "1"), ("{x:.2f}", (), {"x": arr(2.5)}, "2.50"),
-        ("{:d}|{:>5}|", (arr(4, np.int32), arr(5, np.int32)), {}, "4|    5|"), ("{0} {1} {0}", (1, 2), {}, "1 2 1"), ("{}", (True,), {}, "True"),
+        ("{:d}|{:>5}|", (arr(4, np.int32), arr(5, np.int32)), {}, "4|    5|"), ("{0} {1} {0}", (1, 2), {}, "1 2 1"),
+        ("{}", (True,), {}, "True"),
         ("{}", (arr([1 / 3, 2 / 3]),), {}, "[0.33333334 0.6666667 ]"), ("{!r}", (arr(1.5),), {}, "Array(1.5, dtype=float32)"),
     ],
 )  # fmt: skip
@@ -86,7 +89,8 @@ def test_print_uses_the_options_of_the_trace(capsys: Any) -> None:
 @pytest.mark.parametrize(
     ("fmt", "args", "kwargs", "error", "words"),
     [
-        ("x", (X,), {}, ValueError, "number 0"), ("{x}", (), {"x": X, "y": 1}, ValueError, "'y'"), ("{}", (), {}, IndexError, None), ("{x}", (1,), {}, KeyError, "x"),
+        ("x", (X,), {}, ValueError, "number 0"), ("{x}", (), {"x": X, "y": 1}, ValueError, "'y'"), ("{}", (), {}, IndexError, None),
+        ("{x}", (1,), {}, KeyError, "x"),
         (3, (), {}, TypeError, "must be a string"), ("{", (1,), {}, ValueError, None), ("{} {0}", (1,), {}, ValueError, None),
     ],
 )  # fmt: skip
@@ -171,7 +175,12 @@ CALLS = [pure_callback, io_callback, lambda *a, **k: io_callback(*a, ordered=Tru
 def test_values(mode: Any, call: Any) -> None:
     def f(x: Any) -> Any:
         y = call(np.sin, F32, x)
-        s, d = call(lambda a, k: (np.float32(np.asarray(a["v"]).sum()), {"n": np.asarray(a["v"], np.int32) + np.int32(k)}), (F32.update(shape=()), {"n": F32.update(dtype=np.int32)}), {"v": x}, k=2)
+        s, d = call(
+            lambda a, k: (np.float32(np.asarray(a["v"]).sum()), {"n": np.asarray(a["v"], np.int32) + np.int32(k)}),
+            (F32.update(shape=()), {"n": F32.update(dtype=np.int32)}),
+            {"v": x},
+            k=2,
+        )
         return arithmetic.add(y, y), s, d
 
     y, s, d = mode(f)(X)
@@ -190,8 +199,15 @@ def test_result_forms(mode: Any) -> None:
 
 @pytest.mark.parametrize(
     ("returned", "words"),
-    [(np.zeros(2, np.float32), "shape"), (np.zeros(3, np.int32), "dtype"), ((X, X), "2 results"), ([1, 2, 3], "3 results"), (None, "0 results"), ("s", "shape|dtype")],
-)  # fmt: skip
+    [
+        (np.zeros(2, np.float32), "shape"),
+        (np.zeros(3, np.int32), "dtype"),
+        ((X, X), "2 results"),
+        ([1, 2, 3], "3 results"),
+        (None, "0 results"),
+        ("s", "shape|dtype"),
+    ],
+)
 def test_wrong_results(mode: Any, returned: Any, words: str) -> None:
     for call in CALLS:
         with pytest.raises(JaxRuntimeError, match=words):

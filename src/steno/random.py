@@ -1,8 +1,9 @@
-"""Pseudo-random numbers from explicit keys. The same names as `jax.random`, and the same algorithms: `key`, `split`, `fold_in`, `bits`, `uniform`,
-`randint`, `bernoulli` and `permutation` give JAX's numbers bit for bit, the others within rounding of the elementary functions they pass through.
+"""Pseudo-random numbers from explicit keys. The same names as `jax.random`, and the same algorithms: `key`, `split`, `fold_in`, `bits`,
+`uniform`, `randint`, `bernoulli` and `permutation` give JAX's numbers bit for bit, the others within rounding of the elementary functions
+they pass through.
 
-A key is a typed key array (`key`) or, as in older programs, two uint32 words (`PRNGKey`); functions that make keys return them in the form they got.
-The one generator there is is threefry2x32 (see `steno.ops.random`)."""
+A key is a typed key array (`key`) or, as in older programs, two uint32 words (`PRNGKey`); functions that make keys return them in the form
+they got. The one generator there is is threefry2x32 (see `steno.ops.random`)."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ import functools
 import math
 import operator
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 import numpy as np
@@ -42,7 +43,8 @@ def _compiled(*static: str) -> Callable[[Callable[..., Any]], Callable[..., Any]
 
 
 def _generator(fun: str, impl: Any) -> dtypes.KeyDType:
-    """What a user says for `impl`. ValueError for unknown names, TypeError for other types, NotImplementedError for generators there are not."""
+    """What a user says for `impl`. ValueError for unknown names, TypeError for other types, NotImplementedError for generators there are
+    not."""
     if impl is None:
         impl = config._state.default_prng_impl
     if isinstance(impl, dtypes.KeyDType):
@@ -70,12 +72,16 @@ def _chosen(fun: str, impl: Any, dtype: Any) -> dtypes.KeyDType:
 def _as_keys(fun: str, keys: Any) -> tuple[Array, bool]:
     """(typed keys, whether they came as uint32 words)."""
     if not hasattr(keys, "dtype") or not hasattr(keys, "shape"):
-        raise TypeError(f"{fun}: a PRNG key must be a key array, or an array of uint32 whose last axis has size 2; got {keys!r} of type {type(keys)}")
+        raise TypeError(
+            f"{fun}: a PRNG key must be a key array, or an array of uint32 whose last axis has size 2; got {keys!r} of type {type(keys)}"
+        )
     keys = as_operand(fun, keys)
     if isinstance(keys.dtype, dtypes.KeyDType):
         return keys, False
     if keys.dtype != np.uint32 or keys.ndim < 1 or keys.shape[-1] != 2:
-        raise TypeError(f"{fun}: a PRNG key must be a key array, or an array of uint32 whose last axis has size 2; got {typeof(keys).str_short()}")
+        raise TypeError(
+            f"{fun}: a PRNG key must be a key array, or an array of uint32 whose last axis has size 2; got {typeof(keys).str_short()}"
+        )
     mode = config._state.legacy_prng_key
     if mode == "error":
         raise ValueError(f"{fun}: a raw uint32 key was passed while jax_legacy_prng_key='error'; make keys with jax.random.key")
@@ -88,7 +94,10 @@ def _one_key(fun: str, key: Any) -> tuple[Array, bool]:
     """As `_as_keys`, for one key. ValueError for an array of several."""
     typed, raw = _as_keys(fun, key)
     if typed.ndim:
-        raise ValueError(f"{fun} accepts a single key, but was given a key array of shape {np.shape(key)} != {(2,) if raw else ()}. Use jax.vmap for batching.")
+        raise ValueError(
+            f"{fun} accepts a single key, but was given a key array of shape {np.shape(key)} != {(2,) if raw else ()}. Use jax.vmap for "
+            f"batching."
+        )
     return typed, raw
 
 
@@ -120,7 +129,9 @@ def _shape(fun: str, shape: Any, *parameters: Shape) -> Shape:
         return lax.broadcast_shapes(*parameters) if parameters else ()
     shape = shape_argument(fun, shape)
     if parameters and lax.broadcast_shapes(shape, *parameters) != shape:
-        raise ValueError(f"{fun}: the shape must be that of the result, got {shape} for parameters of shapes {', '.join(map(str, parameters))}")
+        raise ValueError(
+            f"{fun}: the shape must be that of the result, got {shape} for parameters of shapes {', '.join(map(str, parameters))}"
+        )
     return shape
 
 
@@ -254,7 +265,13 @@ def bits(key: ArrayLike, shape: Any = (), dtype: DTypeLike | None = None, *, out
 
 
 def uniform(
-    key: ArrayLike, shape: Any = (), dtype: DTypeLike | None = None, minval: ArrayLike = 0.0, maxval: ArrayLike = 1.0, *, out_sharding: Any = None
+    key: ArrayLike,
+    shape: Any = (),
+    dtype: DTypeLike | None = None,
+    minval: ArrayLike = 0.0,
+    maxval: ArrayLike = 1.0,
+    *,
+    out_sharding: Any = None,
 ) -> Array:
     """Uniform floats in [minval, maxval)."""
     _no_sharding("uniform", out_sharding)
@@ -407,12 +424,22 @@ def _take(x: Array, indices: Array, axis: int) -> Array:
     rank, n = indices.ndim, x.ndim
     numbers = GatherDimensionNumbers((*range(axis), *range(axis + rank, n + rank - 1)), (axis,), (axis,))
     return lax.gather(
-        x, lax.expand_dims(indices, (rank,)), numbers, tuple(1 if d == axis else s for d, s in enumerate(x.shape)), mode=GatherScatterMode.CLIP
+        x,
+        lax.expand_dims(indices, (rank,)),
+        numbers,
+        tuple(1 if d == axis else s for d, s in enumerate(x.shape)),
+        mode=GatherScatterMode.CLIP,
     )
 
 
 def choice(
-    key: ArrayLike, a: int | ArrayLike, shape: Any = (), replace: bool = True, p: ArrayLike | None = None, axis: int = 0, mode: str | None = None
+    key: ArrayLike,
+    a: int | ArrayLike,
+    shape: Any = (),
+    replace: bool = True,
+    p: ArrayLike | None = None,
+    axis: int = 0,
+    mode: str | None = None,
 ) -> Array:
     """Random elements of `a` along an axis (of 0 ... a - 1 for an integer), uniformly or with probabilities p."""
     k, a = _key("choice", key), as_array("choice", a)
@@ -446,7 +473,8 @@ def _weighted(key: Array, p: ArrayLike, n: int, shape: Shape, replace: bool, mod
         weights = convert(weights, dtypes.default_float())
     if weights.shape != (n,):
         raise ValueError(
-            f"choice: p must be None or a 1D vector with the same size as a.shape[axis]. p has shape {weights.shape} and a.shape[axis] is {n}."
+            f"choice: p must be None or a 1D vector with the same size as a.shape[axis]. p has shape {weights.shape} and a.shape[axis] "
+            f"is {n}."
         )
     if replace:
         sums = lax.cumsum(weights)
@@ -472,9 +500,17 @@ def _search(ascending: Array, x: Array) -> Array:
 
 
 def categorical(
-    key: ArrayLike, logits: ArrayLike, axis: int = -1, shape: Any = None, replace: bool = True, mode: str | None = None, *, out_sharding: Any = None
+    key: ArrayLike,
+    logits: ArrayLike,
+    axis: int = -1,
+    shape: Any = None,
+    replace: bool = True,
+    mode: str | None = None,
+    *,
+    out_sharding: Any = None,
 ) -> Array:
-    """Positions along an axis of unnormalised log-probabilities; `shape` may have more leading axes: several draws, different ones unless `replace`."""
+    """Positions along an axis of unnormalised log-probabilities; `shape` may have more leading axes: several draws, different ones unless
+    `replace`."""
     _no_sharding("categorical", out_sharding)
     k, logits = _key("categorical", key), as_array("categorical", logits)
     mode = _gumbel_mode("categorical", mode)
@@ -546,7 +582,9 @@ def _truncated_normal(key: Array, lower: Array, upper: Array, *, shape: Shape, d
     a, b = (lax.erf(lax.div(x, root)) for x in (lower, upper))
     out = _mul_root2(lax.erf_inv(_uniform(key, a, b, shape=shape, dtype=dtype)))
     # rounding must not take it to the bounds
-    least, greatest = (_rank(lax.nextafter(lax.stop_gradient(x), _c(to, x)), len(shape)) for x, to in ((lower, math.inf), (upper, -math.inf)))
+    least, greatest = (
+        _rank(lax.nextafter(lax.stop_gradient(x), _c(to, x)), len(shape)) for x, to in ((lower, math.inf), (upper, -math.inf))
+    )
     return lax.min(lax.max(out, least), greatest)
 
 
@@ -703,7 +741,14 @@ def _weibull_min(key: Array, scale: Array, concentration: Array, *, shape: Shape
 
 
 def triangular(
-    key: ArrayLike, left: ArrayLike, mode: ArrayLike, right: ArrayLike, shape: Any = None, dtype: DTypeLike | None = None, *, out_sharding: Any = None
+    key: ArrayLike,
+    left: ArrayLike,
+    mode: ArrayLike,
+    right: ArrayLike,
+    shape: Any = None,
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: Any = None,
 ) -> Array:
     """Numbers of triangular density between left and right, with its peak at mode."""
     name = "triangular"

@@ -1,11 +1,12 @@
 """Counter-based random bits: the threefry2x32 block function and the ops on PRNG keys that rest on it.
 
 Threefry-2x32 with 20 rounds: J. Salmon, M. Moraes, R. Dror, D. Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011. A key is two
-uint32 words. Which block an element takes depends on the parameter `partitionable` (printed jaxprs leave it out, as JAX has it as a configuration):
+uint32 words. Which block an element takes depends on the parameter `partitionable` (printed jaxprs leave it out, as JAX has it as a
+configuration):
 
 partitionable   element number n takes the block of counter (n >> 32, n mod 2**32): both words of it (64 bits, keys), or their exclusive or
-otherwise       all words wanted are numbered; with h half their number (rounded up), word j is the first word of block (j, j + h) for j < h,
-                else the second word of block (j - h, j); a counter beyond the last word is 0. Elements of 8 and 16 bits are parts of words,
+otherwise       all words wanted are numbered; with h half their number (rounded up), word j is the first word of
+                block (j, j + h) for j < h, else the second word of block (j - h, j); a counter beyond the last word is 0. Elements of 8 and 16 bits are parts of words,
                 the lowest first; those of 64 bits take word n (high) and word n + count (low)
 """
 
@@ -130,7 +131,8 @@ def _word_code(b: Builder, key: Pair, j: Expr, total: int) -> Expr:
 def _check_stream(op: str, total: int) -> None:
     if total >= 1 << 32:
         raise NotImplementedError(
-            f"{op}: {total} words from one key in the layout that is not partitionable; there are less than 2**32. Set jax_threefry_partitionable=True, or split the key"
+            f"{op}: {total} words from one key in the layout that is not partitionable; there are less than 2**32. Set "
+            f"jax_threefry_partitionable=True, or split the key"
         )
 
 
@@ -421,7 +423,9 @@ def _bits_oracle(keys: np.ndarray, *, bit_width: int, shape: Shape, partitionabl
     return out.reshape((*keys.shape, *shape))
 
 
-def _bits_lower(avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedArray], *, bit_width: int, shape: Shape, partitionable: bool = True) -> Map:
+def _bits_lower(
+    avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedArray], *, bit_width: int, shape: Shape, partitionable: bool = True
+) -> Map:
     rank, dtype = avals_in[0].ndim, avals_out[0].dtype
     total = -(-bit_width * math.prod(shape) // 32)
     if not partitionable:
