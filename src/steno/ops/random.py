@@ -5,9 +5,9 @@ uint32 words. Which block an element takes depends on the parameter `partitionab
 configuration):
 
 partitionable   element number n takes the block of counter (n >> 32, n mod 2**32): both words of it (64 bits, keys), or their exclusive or
-otherwise       all words wanted are numbered; with h half their number (rounded up), word j is the first word of
-                block (j, j + h) for j < h, else the second word of block (j - h, j); a counter beyond the last word is 0. Elements of 8 and 16 bits are parts of words,
-                the lowest first; those of 64 bits take word n (high) and word n + count (low)
+otherwise       all words wanted are numbered; with h half their number (rounded up), word j is the first word of block (j, j + h) for
+                j < h, else the second word of block (j - h, j); a counter beyond the last word is 0. Elements of 8 and 16 bits are parts
+                of words, the lowest first; those of 64 bits take word n (high) and word n + count (low)
 """
 
 from __future__ import annotations
