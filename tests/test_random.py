@@ -189,12 +189,12 @@ def test_choice() -> None:
         R("choice", RAW, x),
         R("choice", K, 7, (0,)),
     ]
-    calls += [R("choice", K, x, shape, replace) for shape in ((), (3,), (2, 2), 4) for replace in (True, False)]
+    calls += [R("choice", K, x, shape, replace) for shape in ((), (3,), (2, 2)) for replace in (True, False)]
     calls += [R("choice", K, x, (6,), axis=1), R("choice", K, x, (3,), False, axis=1), R("choice", K, x, (2, 1), axis=-1)]
     calls += [R("choice", K, x, shape, replace, p) for shape in ((), (3,), (2, 2)) for replace in (True, False)]
     calls += [R("choice", K, 4, (50,), p=p), R("choice", K, 4, (3,), False, p, mode="high"), R("choice", K, x, (2,), False, p, 0, "low")]
     calls += [R("choice", K, Arr(np.arange(10)), (4,)), R("choice", K, 1000, (100,), p=Arr(np.full(1000, 1e-3, np.float32)))]
-    check([*calls, R("choice", K, 4, (3,), p=p, x64=True), R("choice", K, 4, (3,), x64=True)])
+    check([*calls, R("choice", K, 4, (3,), p=p, x64=True), R("choice", K, 4, (3,), x64=True), R("choice", K, 4, (3,), False, p, x64=True)])
 
 
 def test_categorical() -> None:
@@ -209,6 +209,7 @@ def test_categorical() -> None:
     calls += [
         R("categorical", K, x, shape=(2, 3), replace=False),
         R("categorical", K, x, 0, (3, 4), False),
+        R("categorical", K, x, 0, (3, 4), False, x64=True),
         R("categorical", K, x, mode="high"),
     ]
     calls += [
@@ -294,7 +295,7 @@ def test_errors() -> None:
             R("randint", K, (2,), Arr(np.zeros((3, 4), np.int32)), 10),
             R("randint", K, (3,), 0, 2**40), R("bernoulli", K, x, (2,)), R("bernoulli", K, 1), R("bernoulli", K, 1j),
             R("bernoulli", K, 0.5, (3,), mode="foo"),
-            R("permutation", K, 2.5), R("permutation", K, Arr(np.float32(3))), R("permutation", K, x, 2), R("choice", K, 0, (3,)),
+            R("permutation", K, 2.5), R("permutation", K, Arr(np.float32(3))), R("permutation", K, x, 2), R("choice", K, 0, (3,)), R("choice", K, 5, 4),
             R("choice", K, 5, (6,), replace=False), R("choice", K, x, (6,), replace=False),
             R("choice", K, x, (6,), axis=1, p=Arr(np.ones(3, np.float32) / 3)),
             R("categorical", K, x, 0, (5,)), R("categorical", K, x, replace=False, shape=(5, 3)),

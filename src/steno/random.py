@@ -11,7 +11,7 @@ import functools
 import math
 import operator
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -401,7 +401,7 @@ def permutation(key: ArrayLike, x: int | ArrayLike, axis: int = 0, independent: 
         if dtypes.kind(x.dtype) not in "iu":
             raise TypeError(f"permutation: x must be an integer or at least 1-dimensional, got a scalar of dtype {dtypes.name(x.dtype)}")
         canonical_axis(axis, 1)
-        return _shuffle(k, lax.iota(x.dtype, max(operator.index(x), 0)), axis=0)
+        return _shuffle(k, lax.iota(dtypes.default_int(), max(operator.index(x), 0)), axis=0)
     axis = canonical_axis(axis, x.ndim)
     if independent or x.ndim == 1:
         return _shuffle(k, x, axis=axis)
@@ -422,6 +422,8 @@ def _shuffle(key: Array, x: Array, *, axis: int) -> Array:
 def _take(x: Array, indices: Array, axis: int) -> Array:
     """`x` at the (valid) indices along an axis, which is replaced by the axes of `indices`."""
     rank, n = indices.ndim, x.ndim
+    if not x.shape[axis]:
+        return lax.reshape(x, (*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]))
     numbers = GatherDimensionNumbers((*range(axis), *range(axis + rank, n + rank - 1)), (axis,), (axis,))
     return lax.gather(
         x,
@@ -443,6 +445,8 @@ def choice(
 ) -> Array:
     """Random elements of `a` along an axis (of 0 ... a - 1 for an integer), uniformly or with probabilities p."""
     k, a = _key("choice", key), as_array("choice", a)
+    if not isinstance(shape, Sequence):
+        raise TypeError(f"choice: shape must be a sequence of integers, got {shape!r}")
     shape = _shape("choice", shape)
     draws = math.prod(shape)
     if not a.ndim:
@@ -482,7 +486,7 @@ def _weighted(key: Array, p: ArrayLike, n: int, shape: Shape, replace: bool, mod
         u = _draw(key, shape, sums.dtype)
         return _search(sums, lax.mul(total, lax.sub(_c(1, u), u)))
     noisy = lax.add(_gumbel(key, shape=(n,), dtype=weights.dtype, mode=_gumbel_mode("choice", mode)), lax.log(weights))
-    return lax.top_k(noisy, math.prod(shape))[1]
+    return convert(lax.top_k(noisy, math.prod(shape))[1], dtypes.default_int())
 
 
 @_compiled()
@@ -490,8 +494,7 @@ def _search(ascending: Array, x: Array) -> Array:
     """How many elements of `ascending` are below x: binary search, one halving after the other."""
     n = ascending.shape[0]
     flat = lax.reshape(x, (x.size,))
-    index = dtypes.int32 if n < 1 << 31 else dtypes.int64
-    low, high = (lax.full((flat.size,), v, index) for v in (0, n))
+    low, high = (lax.full((flat.size,), v, dtypes.default_int()) for v in (0, n))
     for _ in range(n.bit_length()):
         middle = lax.add(low, lax.div(lax.sub(high, low), _c(2, low)))
         below = lax.bitwise_and(lax.lt(low, high), lax.lt(_take(ascending, lax.min(middle, _c(n - 1, middle)), 0), flat))
