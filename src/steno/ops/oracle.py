@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, final
 
 import ml_dtypes
 import numpy as np
 
 from steno.core import dtypes
+from steno.core.record import record
 from steno.ir.loops import BLOCK, LANES, halving
 from steno.ir.narrow import FORMATS, FloatFormat
 from steno.ir.primitives import apply
@@ -20,7 +20,7 @@ Array = np.ndarray
 
 
 @final
-@dataclass(frozen=True)
+@record(frozen=True)
 class Oracle:
     """An op's specification. A result may differ from `fun`'s by `ulps` units in the last place of the result's dtype, taken at
     max(|result|, `floor`) (for complex numbers at the modulus). With `ulps` 0 results are equal bit for bit, but for NaNs' signs and payloads."""
