@@ -73,7 +73,17 @@ def test_random_programs_round_trip(kind):
                 assert same(a, b)
 
 
-@pytest.mark.parametrize("line", ["kernel", "bogus x", "copy x -> nowhere", "input x", "kernel k cost 1\n  map v:3\n    x[v] = %9", "kernel k cost 1\n  map v:3\n    %0 = load float32 x[w]"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "kernel",
+        "bogus x",
+        "copy x -> nowhere",
+        "input x",
+        "kernel k cost 1\n  map v:3\n    x[v] = %9",
+        "kernel k cost 1\n  map v:3\n    %0 = load float32 x[w]",
+    ],
+)
 def test_bad_text_names_the_line(line):
     with pytest.raises(SyntaxError, match="line"):
         parse(f"program arena 0\ninput x float32[3]\n{line}\n")

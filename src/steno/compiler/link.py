@@ -57,7 +57,9 @@ def _llvm() -> Any:
 
 def _new_machine(target: Target, opt: int) -> Any:
     llvm = _llvm()
-    return llvm.Target.from_triple(target.triple).create_target_machine(cpu="", features=target.features, opt=opt, reloc="pic", codemodel="small")
+    return llvm.Target.from_triple(target.triple).create_target_machine(
+        cpu="", features=target.features, opt=opt, reloc="pic", codemodel="small"
+    )
 
 
 _machine = functools.cache(_new_machine)

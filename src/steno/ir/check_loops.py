@@ -207,7 +207,9 @@ class _Checker:
             self.wanted(e, e.dtype == I64)
         elif op == "local":
             if self.locals.get(e.attr) != e.dtype:
-                self.fail(f"local {e.attr} of {e.dtype}: {'not bound here' if e.attr not in self.locals else f'it is {self.locals[e.attr]}'}")
+                self.fail(
+                    f"local {e.attr} of {e.dtype}: {'not bound here' if e.attr not in self.locals else f'it is {self.locals[e.attr]}'}"
+                )
         elif op in ("acc", "elt"):
             if fold is None or not 0 <= e.attr < len(fold) or fold[e.attr] != e.dtype:
                 self.fail(f"{op} {e.attr} of {e.dtype} {'outside a fold' if fold is None else f'in a fold over {fold}'}")

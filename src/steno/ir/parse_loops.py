@@ -48,7 +48,9 @@ class _Parser:
         self.exprs: dict[str, Expr] = {}
 
     def fail(self, why: str) -> NoReturn:
-        raise SyntaxError(f"loop program, line {self.at + 1}: {why}: {self.lines[self.at].strip() if self.at < len(self.lines) else 'end of text'}")
+        raise SyntaxError(
+            f"loop program, line {self.at + 1}: {why}: {self.lines[self.at].strip() if self.at < len(self.lines) else 'end of text'}"
+        )
 
     def peek(self) -> str:
         return self.lines[self.at] if self.at < len(self.lines) else ""
