@@ -9,15 +9,19 @@ from typing import Any
 import lowering
 import numpy as np
 import pytest
+from steno._native import ArrayImpl
 
+from steno.backends import cpu
 from steno.core import dtypes
 from steno.core.aval import ShapedArray
+from steno.core.config import enable_x64
+from steno.core.interpret import to_array, to_ndarray
 from steno.core.op import Op
 from steno.core.trace import trace_to_jaxpr
 from steno.ir.index import LoopVar, var
-from steno.ops import arithmetic, dot, gather, index, random, scatter, shape, structural
+from steno.ops import arithmetic, dot, gather, host, index, random, scatter, shape, structural
 
-MODULES = (dot, gather, index, random, scatter, shape, structural)
+MODULES = (dot, gather, host, index, random, scatter, shape, structural)
 RECORDS = [o for m in MODULES for o in vars(m).values() if isinstance(o, Op) and o not in vars(arithmetic).values()]
 SAMPLED = [o for o in RECORDS if o.samples is not None]
 
@@ -27,7 +31,7 @@ def results(op: Op, out: Any) -> list[np.ndarray]:
 
 
 def test_every_record_has_samples() -> None:
-    assert [o.name for o in RECORDS if o.samples is None] == ["jit"]
+    assert [o.name for o in RECORDS if o.samples is None] == ["debug_callback", "debug_print", "jit"]
 
 
 @pytest.mark.parametrize("op", SAMPLED, ids=lambda o: o.name)
@@ -40,7 +44,11 @@ def test_oracle_has_the_type(op: Op) -> None:
         assert [(y.shape, y.dtype) for y in map(np.asarray, out)] == wanted, (params, [a.shape for a in args])
 
 
-@pytest.mark.parametrize("op", [o for o in SAMPLED if o.lower is not None and o is not dot.dot_general], ids=lambda o: o.name)
+@pytest.mark.parametrize(
+    "op",
+    [o for o in SAMPLED if o.lower is not None and o not in (dot.dot_general, host.pure_callback, host.io_callback)],
+    ids=lambda o: o.name,
+)
 def test_lowered_code_equals_oracle(op: Op) -> None:
     for args, params in op.samples():
         with np.errstate(all="ignore"):
@@ -48,6 +56,17 @@ def test_lowered_code_equals_oracle(op: Op) -> None:
         got = lowering.run_lowered(op, args, params)
         for g, w in zip(got, want, strict=True):
             lowering.assert_same_bits(g, w, f"{op.name}{params} of {[(a.shape, a.dtype) for a in args]}")
+
+
+@pytest.mark.parametrize("op", SAMPLED, ids=lambda o: o.name)
+def test_compiled_code_equals_oracle(op: Op) -> None:
+    with enable_x64(True):
+        for args, params in op.samples():
+            with np.errstate(all="ignore"):
+                want = results(op, op.oracle(*lowering.values(args), **params))
+            arrays = [x if isinstance(x, ArrayImpl) else to_array(np.asarray(x), lowering.logical(x)) for x in args]
+            for g, w in zip(results(op, cpu.eager(op, arrays, params)), want, strict=True):
+                lowering.assert_same_bits(to_ndarray(g), w, f"{op.name}{params} of {[(a.shape, a.dtype) for a in args]}")
 
 
 def aval(shape: tuple[int, ...] = (3, 4), dtype: str = "float32", weak: bool = False) -> ShapedArray:

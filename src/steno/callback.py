@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
@@ -13,6 +12,7 @@ from steno.core import dtypes
 from steno.core.aval import is_value, typeof
 from steno.core.interpret import to_array, to_ndarray
 from steno.core.op import check_operands
+from steno.core.record import record
 from steno.ops import host
 from steno.tree_util import tree_flatten, tree_leaves, tree_unflatten
 
@@ -20,7 +20,7 @@ VMAP_METHODS = ("sequential", "sequential_unrolled", "expand_dims", "broadcast_a
 
 
 @final
-@dataclass(frozen=True)
+@record(frozen=True)
 class FlatCallback:
     """A user's function as one of flat arrays: equal for equal functions and structures, so that programs calling it can be reused.
     `static_args`: (position, value) of the leaves that are no arrays."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple, final
 
 import ml_dtypes
@@ -13,6 +12,7 @@ import numpy as np
 from steno.core import dtypes
 from steno.core.aval import ShapedArray
 from steno.core.op import Op
+from steno.core.record import record
 from steno.ir.expr import Builder, Expr, Scalar
 from steno.ir.index import ZERO, Index, Value
 from steno.ir.kinds import Map, Read
@@ -66,7 +66,7 @@ class GatherDimensionNumbers(NamedTuple):
 
 
 @final
-@dataclass(frozen=True)
+@record(frozen=True)
 class Windows:
     """The geometry of gather and scatter. The *big* array (gather's result, scatter's updates) has window axes, one for each operand axis
     that is neither collapsed nor batching, and index axes, one for each axis of the indices but the last."""
