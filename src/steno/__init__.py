@@ -7,9 +7,11 @@ from steno import lax as lax
 from steno import nn as nn
 from steno import numpy as numpy
 from steno import random as random
+from steno import sharding as sharding
 from steno import stages as stages
 from steno import tree as tree
 from steno import tree_util as tree_util
+from steno import typing as typing
 from steno.api import clear_caches as clear_caches
 from steno.api import disable_jit as disable_jit
 from steno.api import eval_shape as eval_shape

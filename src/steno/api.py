@@ -166,12 +166,12 @@ class Traces:
             return found
         if current_trace() is not None:
             return self._trace(fun, key)
-        event = self._busy.get(key)
-        if event is not None:
+        mine = threading.Event()
+        event = self._busy.setdefault(key, mine)
+        if event is not mine:
             event.wait()
             found = self.programs.get(key)
             return found if found is not None else self._trace(fun, key)
-        event = self._busy[key] = threading.Event()
         try:
             return self._trace(fun, key)
         finally:
