@@ -1,4 +1,5 @@
-"""Runs the lowered code of Map and Update ops without a compiler: bodies are built by a Builder and evaluated on NumPy lanes (`steno.ir.interp`)."""
+"""Runs the lowered code of Map and Update ops without a compiler: bodies are built by a Builder and evaluated on NumPy lanes
+(`steno.ir.interp`)."""
 
 from __future__ import annotations
 
@@ -7,12 +8,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-
 from steno._native import ArrayImpl
+
 from steno.core import dtypes
 from steno.core.aval import ShapedArray
-from steno.core.interpret import to_ndarray
+from steno.core.interpret import expansion, to_ndarray
 from steno.core.op import Op
+from steno.core.trace import trace_to_jaxpr
 from steno.ir.expr import Builder, Expr, storage
 from steno.ir.index import Index, LoopVar, linear, var
 from steno.ir.interp import evaluate, evaluate_index
@@ -102,10 +104,21 @@ def run_lowered(op: Op, args: Sequence[Any], params: dict[str, Any]) -> list[np.
     avals_out = list(out) if op.multiple_results else [out]
     assert op.lower is not None, f"{op.name} has no lower"
     kind = op.lower(avals, avals_out, **params)
+    if kind is None:
+        return _run_expanded(op, args, params, avals)
     if isinstance(kind, Map):
         return _run_map(kind, args, avals, avals_out, op.multiple_results)
     assert isinstance(kind, Update), kind
     return [_run_update(kind, args, avals)]
+
+
+def _run_expanded(op: Op, args: Sequence[np.ndarray], params: dict[str, Any], avals: Sequence[ShapedArray]) -> list[np.ndarray]:
+    """By the expansion, each op of it lowered."""
+    jaxpr = trace_to_jaxpr(expansion(op, params), avals).jaxpr
+    env: dict[Any, np.ndarray] = dict(zip(jaxpr.invars, args, strict=True))
+    for e in jaxpr.eqns:
+        env.update(zip(e.outvars, run_lowered(e.op, [env[a] for a in e.invars], e.params), strict=True))
+    return [env[a] for a in jaxpr.outvars]
 
 
 def _run_map(

@@ -74,7 +74,9 @@ def values(rng: random.Random, dtype: np.dtype, n: int) -> np.ndarray:
     if dtype.kind == "f":
         x = (r.standard_normal(n) * 10.0 ** r.integers(-3, 4, n)).astype(dtype)
         with np.errstate(over="ignore"):
-            special = np.array([0.0, -0.0, np.nan, np.inf, -np.inf, 1.0, -1.0, 1e-45, 5e-324, 3e38, 2147483648.0, -2147483649.0, 0.5, 1.5, 2.5]).astype(dtype)
+            special = np.array(
+                [0.0, -0.0, np.nan, np.inf, -np.inf, 1.0, -1.0, 1e-45, 5e-324, 3e38, 2147483648.0, -2147483649.0, 0.5, 1.5, 2.5]
+            ).astype(dtype)
         return np.where(r.random(n) < 0.2, r.choice(special, n), x).astype(dtype)
     info = np.iinfo(dtype)
     x = r.integers(info.min, info.max, n, dtype=dtype, endpoint=True)
@@ -183,12 +185,27 @@ class Maker:
             if self.chance(0.5):
                 d = self.dtype()
                 return getattr(b, r.choice(["eq", "ne", "lt", "le", "gt", "ge"]))(sub(d), sub(d))
-            return r.choice([lambda: b.and_(sub(), sub()), lambda: b.or_(sub(), sub()), lambda: b.xor(sub(), sub()), lambda: b.not_(sub()), lambda: b.max(sub(), sub())])()
+            return r.choice(
+                [
+                    lambda: b.and_(sub(), sub()),
+                    lambda: b.or_(sub(), sub()),
+                    lambda: b.xor(sub(), sub()),
+                    lambda: b.not_(sub()),
+                    lambda: b.max(sub(), sub()),
+                ]
+            )()
         binary = [b.add, b.sub, b.mul, b.min, b.max, b.div, b.rem]
         unary: list[Callable] = [b.neg, b.abs]
         if dtype.kind == "f":
             unary += [b.sqrt, b.floor, b.ceil, b.round_even, b.trunc]
             binary += [b.copysign, lambda x, y: b.fma(x, y, sub())]
+            limit = 252 if dtype == F32 else 2044
+
+            def scaled(x: Expr) -> Expr:
+                n = b.max(b.min(b.round_even(sub()), limit), -limit)
+                return b.scale(b.add(b.convert(b.convert(x, B), dtype), 0.37), b.select(b.eq(n, n), n, 0.0))
+
+            unary += [scaled]
             ints = np.dtype(f"{r.choice('iu')}{dtype.itemsize}")
             unary += [lambda x: b.bitcast(b.xor(b.bitcast(x, ints), 1), dtype)]
         else:
@@ -204,7 +221,9 @@ class Maker:
         y = b.const(r.choice([2, 3, 7]), dtype) if self.chance(0.15) else sub()
         return r.choice(binary)(x, y)
 
-    def stores(self, variables: Sequence[LoopVar], count: int, extra: Callable[[np.dtype], Expr | None] = lambda d: None, depth: int = 3) -> list[Store]:
+    def stores(
+        self, variables: Sequence[LoopVar], count: int, extra: Callable[[np.dtype], Expr | None] = lambda d: None, depth: int = 3
+    ) -> list[Store]:
         """Each to a buffer of its own, at the row-major position, reversed or with a stride."""
         out = []
         for _ in range(count):
@@ -224,7 +243,14 @@ class Maker:
             elif shape == 1:
                 index = index * 3 + 1
             if d == F32 and self.chance(0.1):
-                out.append(Store(self.output(F16, index.hi + 1), index, self.b.convert(e, F16) if hasattr(self.b, "raw_convert") else self.b.node("convert", F16, (e,)), guard))
+                out.append(
+                    Store(
+                        self.output(F16, index.hi + 1),
+                        index,
+                        self.b.convert(e, F16) if hasattr(self.b, "raw_convert") else self.b.node("convert", F16, (e,)),
+                        guard,
+                    )
+                )
             elif self.chance(0.2):  # interleaved, as complex numbers are
                 buffer = self.output(d, 2 * index.hi + 2)
                 out += [Store(buffer, index * 2, e, guard), Store(buffer, index * 2 + 1, self.expr(d, variables, 1), guard)]
@@ -272,7 +298,31 @@ class Maker:
         return Kernel("map", outer, (MapStage(inner, tuple(self.stores([*outer, *inner], r.randrange(1, 4))), sequential),), self.cost())
 
     def reduction_extent(self) -> int:
-        return self.rng.choice([0, 1, 2, 3, 10, 16, 40, 63, 64, 65, 100, 128, 200, 1000, BLOCK - 1, BLOCK, BLOCK + 1, BLOCK + 64, BLOCK + 100, 2 * BLOCK, 3 * BLOCK + 77])
+        return self.rng.choice(
+            [
+                0,
+                1,
+                2,
+                3,
+                10,
+                16,
+                40,
+                63,
+                64,
+                65,
+                100,
+                128,
+                200,
+                1000,
+                BLOCK - 1,
+                BLOCK,
+                BLOCK + 1,
+                BLOCK + 64,
+                BLOCK + 100,
+                2 * BLOCK,
+                3 * BLOCK + 77,
+            ]
+        )
 
     def elements(self, dtypes: Sequence[np.dtype], variables: Sequence[LoopVar], position: LoopVar, depth: int) -> tuple[Expr, ...]:
         out = [self.expr(dtypes[0], variables, depth)]
@@ -343,7 +393,9 @@ class Maker:
         r = self.rng
         outer = tuple(LoopVar(f"o{k}", r.choice([1, 2, 3])) for k in range(r.randrange(2)))
         lane = LoopVar("lane", r.choice([1, 2, 3, 8, 15, 16, 17, 40, 64, 100, 129, 300]))
-        v = LoopVar("r", r.choice([0, 1, 2, 5, 8, 9, 30, 64, 65, 100, 130]) if self.chance(0.85) else r.choice([BLOCK, BLOCK + 5, BLOCK + 70]))
+        v = LoopVar(
+            "r", r.choice([0, 1, 2, 5, 8, 9, 30, 64, 65, 100, 130]) if self.chance(0.85) else r.choice([BLOCK, BLOCK + 5, BLOCK + 70])
+        )
         fold, dtypes = self.fold()
         variables = [*outer, lane]
         elements = self.elements(dtypes, [*variables, v] if v.extent else variables, v, r.choice([0, 0, 1, 2]))
@@ -374,7 +426,12 @@ class Maker:
             j = r.randrange(len(dtypes))
             return self.b.convert(self.b.local(names[j], dtypes[j]), d)
 
-        return Kernel("running", outer, (Cumulate(lane, v, elements, fold, names, tuple(self.stores(variables, r.randrange(1, 3), extra, 1))),), self.cost())
+        return Kernel(
+            "running",
+            outer,
+            (Cumulate(lane, v, elements, fold, names, tuple(self.stores(variables, r.randrange(1, 3), extra, 1))),),
+            self.cost(),
+        )
 
 
 def random_program(seed: int, kind: str) -> tuple[Program, list[np.ndarray]]:

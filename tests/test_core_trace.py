@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import steno
+from steno.backends import reference
 from steno._native import ArrayImpl, current_trace
 from steno.core import dtypes, source
 from steno.core.aval import ShapedArray, register_aval_type, typed_scalar
@@ -190,7 +191,7 @@ def test_op_records():
             Op("test_twice", typ=lambda x: x)
         bare = Op("test_bare", typ=lambda x: x)
         with pytest.raises(MissingRule, match="evaluation of the op 'test_bare'"):
-            steno.backends.reference.eager(bare, [array(1)], {})
+            reference.eager(bare, [array(1)], {})
     finally:
         for n in ("test_twice", "test_bare"):
             OPS.pop(n, None)

@@ -155,11 +155,19 @@ fit(
     SQRT_TWO,
     lambda f: abs(f**3 / mp.log1p(f)) if f else mp.mpf(0),
     8,
-    18,
+    19,
 )
+
+
+def log2_weight(f: object) -> object:
+    return abs(f**2 / mp.log1p(f) * LN2) if f else mp.mpf(0)
+
+
+fit("LOG2", near(-1 / (2 * LN2), lambda f: (mp.log1p(f) - f) / LN2 / f**2), SQRT_HALF, SQRT_TWO, log2_weight, 9, 20)
 Z_QUADRANT = (PI / 4 * mp.mpf("1.001")) ** 2
 fit("SIN", near(-1 / mp.mpf(6), root(lambda x: (mp.sin(x) - x) / x**3)), 0, Z_QUADRANT, root(lambda x: x**3 / mp.sin(x) if x else mp.mpf(0)), 3, 6)
-fit("COS", near(-0.5, root(lambda x: (mp.cos(x) - 1) / x**2)), 0, Z_QUADRANT, root(lambda x: x**2 / mp.cos(x)), 4, 7, {0: -0.5})
+# cos x = 1 - (x**2 + x**4 Q(x**2)) / 2
+fit("COS", near(-1 / mp.mpf(12), root(lambda x: (2 - 2 * mp.cos(x) - x**2) / x**4)), 0, Z_QUADRANT, root(lambda x: x**4 / 2 / mp.cos(x)), 3, 6)
 fit("TAN", near(1 / mp.mpf(3), root(lambda x: (mp.tan(x) - x) / x**3)), 0, Z_QUADRANT, root(lambda x: x**3 / mp.tan(x) if x else mp.mpf(0)), 7, 14)
 fit("ATAN", near(-1 / mp.mpf(3), root(lambda x: (mp.atan(x) - x) / x**3)), 0, 1, root(lambda x: x**3 / mp.atan(x) if x else mp.mpf(0)), 9, 20)
 fit("ASIN", near(1 / mp.mpf(6), root(lambda x: (mp.asin(x) - x) / x**3)), 0, 0.2501, root(lambda x: x**3 / mp.asin(x) if x else mp.mpf(0)), 5, 12)

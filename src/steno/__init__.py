@@ -1,10 +1,17 @@
 """steno: JAX's programming model on the CPU, with a compiler of its own."""
 
+from steno import debug as debug
 from steno import dtypes as dtypes
 from steno import errors as errors
+from steno import lax as lax
+from steno import nn as nn
+from steno import numpy as numpy
+from steno import random as random
+from steno import sharding as sharding
 from steno import stages as stages
 from steno import tree as tree
 from steno import tree_util as tree_util
+from steno import typing as typing
 from steno.api import clear_caches as clear_caches
 from steno.api import disable_jit as disable_jit
 from steno.api import eval_shape as eval_shape
@@ -13,6 +20,8 @@ from steno.api import jit as jit
 from steno.api import live_arrays as live_arrays
 from steno.api import make_jaxpr as make_jaxpr
 from steno.api import named_call as named_call
+from steno.callback import effects_barrier as effects_barrier
+from steno.callback import pure_callback as pure_callback
 from steno.core.aval import typeof as typeof
 from steno.core.config import check_tracer_leaks as check_tracer_leaks
 from steno.core.config import checking_leaks as checking_leaks

@@ -10,7 +10,6 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import Any, Final, final
 
 import numpy as np
@@ -23,10 +22,11 @@ from steno.core.config import disable_jit as _disable_jit
 from steno.core.config import explain_cache_misses as _log_cache_misses
 from steno.core.interpret import to_ndarray
 from steno.core.jaxpr import ClosedJaxpr, Jaxpr, eval_jaxpr
-from steno.core.trace import Tracer, named_scope
+from steno.core.record import record
+from steno.core.trace import Tracer, escaped, named_scope
 from steno.ops.structural import jit as jit_op
 from steno.stages import Lowered, Program, ShapeDtypeStruct, Traced
-from steno.tracing import argument_avals, signature, trace_tree
+from steno.tracing import argument_avals, signature, trace_tree, weakly
 from steno.tree_util import tree_flatten, tree_unflatten
 
 _NOT_GIVEN: Final = object()
@@ -36,7 +36,7 @@ _NOT_GIVEN: Final = object()
 
 
 @final
-@dataclass(frozen=True)
+@record(frozen=True)
 class Options:
     """The arguments of jit, normalised: positions are not negative, a static or donated parameter stands under its position and its name."""
 
@@ -124,10 +124,7 @@ class Traces:
     """The programs of one function under one set of options: shared by all jitted callables of that function and those options."""
 
     def __init__(self, fun: Any, options: Options) -> None:
-        try:
-            self._fun = weakref.ref(fun)  # the table of all Traces must not keep functions alive
-        except TypeError:
-            self._fun = lambda: fun
+        self._fun = weakly(fun)  # the table of all Traces must not keep functions alive
         self.options = options
         self.programs: dict[retrace.CallKey, Program] = {}
         self.records: list[retrace.TraceRecord] = []
@@ -169,12 +166,12 @@ class Traces:
             return found
         if current_trace() is not None:
             return self._trace(fun, key)
-        event = self._busy.get(key)
-        if event is not None:
+        mine = threading.Event()
+        event = self._busy.setdefault(key, mine)
+        if event is not mine:
             event.wait()
             found = self.programs.get(key)
             return found if found is not None else self._trace(fun, key)
-        event = self._busy[key] = threading.Event()
         try:
             return self._trace(fun, key)
         finally:
@@ -189,7 +186,7 @@ class Traces:
         )
         seconds = retrace.now() - start
         program = Program(
-            fun=fun,
+            fun=weakly(fun),
             name=source.function_name(fun),
             closed=closed,
             in_tree=key.tree,
@@ -445,8 +442,12 @@ def _miss(traces: Traces, fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any
     if config._state.disable_jit:
         return None, fun(*args, **kwargs)
     leaves, key = traces.split(fun, args, kwargs)
+    traced = current_trace() is not None
+    for x in leaves:
+        if isinstance(x, Tracer) and (not traced or x._trace.is_over()):
+            raise escaped(x)
     program = traces.program(fun, key)
-    if current_trace() is not None:
+    if traced:
         return None, tree_unflatten(program.out_tree, call_program(program, leaves, traces.options.inline))
     out = _run(program, leaves)
     return _plan(program), tree_unflatten(program.out_tree, out)

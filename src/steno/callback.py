@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
@@ -13,6 +12,7 @@ from steno.core import dtypes
 from steno.core.aval import is_value, typeof
 from steno.core.interpret import to_array, to_ndarray
 from steno.core.op import check_operands
+from steno.core.record import record
 from steno.ops import host
 from steno.tree_util import tree_flatten, tree_leaves, tree_unflatten
 
@@ -20,7 +20,7 @@ VMAP_METHODS = ("sequential", "sequential_unrolled", "expand_dims", "broadcast_a
 
 
 @final
-@dataclass(frozen=True)
+@record(frozen=True)
 class FlatCallback:
     """A user's function as one of flat arrays: equal for equal functions and structures, so that programs calling it can be reused.
     `static_args`: (position, value) of the leaves that are no arrays."""
@@ -64,7 +64,9 @@ def _result_types(name: str, result_shape_dtypes: Any) -> tuple[tuple[ShapedArra
     for k, x in enumerate(leaves):
         shape, dtype = getattr(x, "shape", None), getattr(x, "dtype", None)
         if shape is None or dtype is None:
-            raise TypeError(f"{name}: result_shape_dtypes must be a tree of objects with shape and dtype, leaf {k} is {x!r} of type {type(x)}")
+            raise TypeError(
+                f"{name}: result_shape_dtypes must be a tree of objects with shape and dtype, leaf {k} is {x!r} of type {type(x)}"
+            )
         dtype = dtypes.as_dtype(dtype)
         if not dtypes.is_valid(dtype):
             raise TypeError(f"{name}: result_shape_dtypes: no array has the dtype {dtype} of leaf {k}")
@@ -87,8 +89,8 @@ def pure_callback(
 ) -> Any:
     """`callback(*args, **kwargs)`, a Python function without side effects, called while the program runs.
 
-    It gets arrays and returns a tree of arrays with the shapes and dtypes of `result_shape_dtypes`. A program may call it any number of times,
-    also not at all. `vmap_method` says how vmap is to call it. An exception it raises reaches the caller as JaxRuntimeError."""
+    It gets arrays and returns a tree of arrays with the shapes and dtypes of `result_shape_dtypes`. A program may call it any number of
+    times, also not at all. `vmap_method` says how vmap is to call it. An exception it raises reaches the caller as JaxRuntimeError."""
     name = "pure_callback"
     _check_callable(name, callback)
     if vmap_method not in VMAP_METHODS:

@@ -43,7 +43,8 @@ class _Checker(string.Formatter):
         if positional or named:
             what = [*(f"number {k}" for k in positional), *map(repr, named)]
             raise ValueError(
-                f"{self.function}: the format does not use the arguments {', '.join(what)}. Give a plain string with a place for each argument, "
+                f"{self.function}: the format does not use the arguments {', '.join(what)}. Give a plain string with a place for each "
+                f"argument, "
                 f'like {self.function}("x = {{x}}", x=x), not an f-string.'
             )
 
@@ -67,7 +68,8 @@ def _emit(
     leaves, in_tree = tree_flatten((args, kwargs))
     arrays, static = split_static(leaves)
     params = dict(
-        fmt=fmt, ordered=bool(ordered), partitioned=partitioned, in_tree=in_tree, static_args=static, np_printoptions=tuple(np.get_printoptions().items()),
+        fmt=fmt, ordered=bool(ordered), partitioned=partitioned, in_tree=in_tree, static_args=static,
+        np_printoptions=tuple(np.get_printoptions().items()),
         has_placeholders=_fields(fmt), logging_record=record,
     )  # fmt: skip
     if current_trace() is None:
@@ -81,8 +83,9 @@ def print(  # noqa: A001
 ) -> Callable[..., None] | None:
     """Prints `fmt.format(*args, **kwargs)` with the values that the arguments have when the program runs.
 
-    `fmt` is a format string like `"x = {x}, y = {}"`; every argument must have a place in it. Leaves of the arguments that are no arrays are
-    printed as they are. `ordered`: prints of one program come in program order among ordered ones. Without `fmt`, a function with these options."""
+    `fmt` is a format string like `"x = {x}, y = {}"`; every argument must have a place in it. Leaves of the arguments that are no arrays
+    are printed as they are. `ordered`: prints of one program come in program order among ordered ones. Without `fmt`, a function with
+    these options."""
     if fmt is None:
         return lambda fmt, *args, **kwargs: _emit("debug.print", fmt, args, kwargs, ordered, partitioned, not skip_format_check, None)
     _emit("debug.print", fmt, args, kwargs, ordered, partitioned, not skip_format_check, None)
@@ -103,8 +106,8 @@ def log(
 def callback(
     callback: Callable[..., None] | None = None, *args: Any, ordered: bool = False, partitioned: bool = False, **kwargs: Any
 ) -> Callable[..., None] | None:
-    """Calls `callback(*args, **kwargs)` when the program runs, with arrays for values and other leaves as they are; what it returns is ignored.
-    `ordered`: in program order among ordered ones. Without `callback`, a function with these options."""
+    """Calls `callback(*args, **kwargs)` when the program runs, with arrays for values and other leaves as they are; what it returns is
+    ignored. `ordered`: in program order among ordered ones. Without `callback`, a function with these options."""
     if callback is None:
         return lambda callback, *args, **kwargs: _call(callback, args, kwargs, ordered, partitioned)
     _call(callback, args, kwargs, ordered, partitioned)
@@ -125,7 +128,9 @@ def _call(function: Callable[..., None], args: tuple[Any, ...], kwargs: dict[str
 
 
 def breakpoint(**options: Any) -> None:  # noqa: A001
-    raise NotImplementedError("debug.breakpoint: there is no debugger for running programs; look at values with debug.print or debug.callback")
+    raise NotImplementedError(
+        "debug.breakpoint: there is no debugger for running programs; look at values with debug.print or debug.callback"
+    )
 
 
 def inspect_array_sharding(value: Any, *, callback: Callable[[Any], None]) -> None:

@@ -1,8 +1,9 @@
-"""Pseudo-random numbers from explicit keys. The same names as `jax.random`, and the same algorithms: `key`, `split`, `fold_in`, `bits`, `uniform`,
-`randint`, `bernoulli` and `permutation` give JAX's numbers bit for bit, the others within rounding of the elementary functions they pass through.
+"""Pseudo-random numbers from explicit keys. The same names as `jax.random`, and the same algorithms: `key`, `split`, `fold_in`, `bits`,
+`uniform`, `randint`, `bernoulli` and `permutation` give JAX's numbers bit for bit, the others within rounding of the elementary functions
+they pass through.
 
-A key is a typed key array (`key`) or, as in older programs, two uint32 words (`PRNGKey`); functions that make keys return them in the form they got.
-The one generator there is is threefry2x32 (see `steno.ops.random`)."""
+A key is a typed key array (`key`) or, as in older programs, two uint32 words (`PRNGKey`); functions that make keys return them in the form
+they got. The one generator there is is threefry2x32 (see `steno.ops.random`)."""
 
 from __future__ import annotations
 
@@ -42,7 +43,8 @@ def _compiled(*static: str) -> Callable[[Callable[..., Any]], Callable[..., Any]
 
 
 def _generator(fun: str, impl: Any) -> dtypes.KeyDType:
-    """What a user says for `impl`. ValueError for unknown names, TypeError for other types, NotImplementedError for generators there are not."""
+    """What a user says for `impl`. ValueError for unknown names, TypeError for other types, NotImplementedError for generators there are
+    not."""
     if impl is None:
         impl = config._state.default_prng_impl
     if isinstance(impl, dtypes.KeyDType):
@@ -70,12 +72,16 @@ def _chosen(fun: str, impl: Any, dtype: Any) -> dtypes.KeyDType:
 def _as_keys(fun: str, keys: Any) -> tuple[Array, bool]:
     """(typed keys, whether they came as uint32 words)."""
     if not hasattr(keys, "dtype") or not hasattr(keys, "shape"):
-        raise TypeError(f"{fun}: a PRNG key must be a key array, or an array of uint32 whose last axis has size 2; got {keys!r} of type {type(keys)}")
+        raise TypeError(
+            f"{fun}: a PRNG key must be a key array, or an array of uint32 whose last axis has size 2; got {keys!r} of type {type(keys)}"
+        )
     keys = as_operand(fun, keys)
     if isinstance(keys.dtype, dtypes.KeyDType):
         return keys, False
     if keys.dtype != np.uint32 or keys.ndim < 1 or keys.shape[-1] != 2:
-        raise TypeError(f"{fun}: a PRNG key must be a key array, or an array of uint32 whose last axis has size 2; got {typeof(keys).str_short()}")
+        raise TypeError(
+            f"{fun}: a PRNG key must be a key array, or an array of uint32 whose last axis has size 2; got {typeof(keys).str_short()}"
+        )
     mode = config._state.legacy_prng_key
     if mode == "error":
         raise ValueError(f"{fun}: a raw uint32 key was passed while jax_legacy_prng_key='error'; make keys with jax.random.key")
@@ -88,7 +94,10 @@ def _one_key(fun: str, key: Any) -> tuple[Array, bool]:
     """As `_as_keys`, for one key. ValueError for an array of several."""
     typed, raw = _as_keys(fun, key)
     if typed.ndim:
-        raise ValueError(f"{fun} accepts a single key, but was given a key array of shape {np.shape(key)} != {(2,) if raw else ()}. Use jax.vmap for batching.")
+        raise ValueError(
+            f"{fun} accepts a single key, but was given a key array of shape {np.shape(key)} != {(2,) if raw else ()}. Use jax.vmap for "
+            f"batching."
+        )
     return typed, raw
 
 
@@ -120,7 +129,9 @@ def _shape(fun: str, shape: Any, *parameters: Shape) -> Shape:
         return lax.broadcast_shapes(*parameters) if parameters else ()
     shape = shape_argument(fun, shape)
     if parameters and lax.broadcast_shapes(shape, *parameters) != shape:
-        raise ValueError(f"{fun}: the shape must be that of the result, got {shape} for parameters of shapes {', '.join(map(str, parameters))}")
+        raise ValueError(
+            f"{fun}: the shape must be that of the result, got {shape} for parameters of shapes {', '.join(map(str, parameters))}"
+        )
     return shape
 
 
@@ -144,7 +155,7 @@ def _rank(x: Array, rank: int) -> Array:
 
 def _c(value: Any, x: Any) -> Any:
     """A constant of x's dtype."""
-    return typed_scalar(value, x.dtype)
+    return typed_scalar(np.array(value)[()], x.dtype)
 
 
 def _eps(dtype: Any) -> float:
@@ -162,15 +173,15 @@ def _seed(fun: str, seed: Any) -> Array:
     """A seed as an integer scalar. A Python int wraps around to the default integer type."""
     if isinstance(getattr(seed, "dtype", None), dtypes.KeyDType):
         raise TypeError(f"{fun} accepts a scalar seed, but was given a PRNG key.")
-    if isinstance(seed, int) and not isinstance(seed, bool):
+    if isinstance(seed, int):
         if not -(1 << 63) <= seed < 1 << 63:
             raise OverflowError(f"{fun}: the seed {seed} does not fit into 64 bits")
         seed = np.int64(seed).astype(dtypes.default_int())
     x = as_operand(fun, seed)
     if x.ndim:
         raise TypeError(f"{fun} accepts a scalar seed, but was given an array of shape {x.shape} != (). Use jax.vmap for batching")
-    if dtypes.kind(x.dtype) not in "biu":
-        raise TypeError(f"PRNG key seed must be an integer; got {seed!r}")
+    if dtypes.kind(x.dtype) not in "iu":
+        raise TypeError(f"{fun}: the seed must be an integer, got {seed!r} of dtype {dtypes.name(x.dtype)}")
     return x
 
 
@@ -216,7 +227,7 @@ def split(key: ArrayLike, num: int | tuple[int, ...] = 2) -> Array:
     """`num` new keys (an array of that shape)."""
     typed, raw = _one_key("split", key)
     shape = tuple(num) if isinstance(num, tuple | list) else (operator.index(num),)
-    return _in_form(ops.random_split(typed, shape=shape_argument("split", shape)), raw)
+    return _in_form(_split(typed, shape_argument("split", shape)), raw)
 
 
 def fold_in(key: ArrayLike, data: int | ArrayLike) -> Array:
@@ -237,16 +248,30 @@ def fold_in(key: ArrayLike, data: int | ArrayLike) -> Array:
 # Bits, uniform numbers, integers, booleans
 
 
+def _split(key: Array, shape: Shape) -> Array:
+    return ops.random_split(key, shape=shape, partitionable=config._state.threefry_partitionable)
+
+
+def _bits(key: Array, width: int, shape: Shape) -> Array:
+    return ops.random_bits(key, bit_width=width, shape=shape, partitionable=config._state.threefry_partitionable)
+
+
 def bits(key: ArrayLike, shape: Any = (), dtype: DTypeLike | None = None, *, out_sharding: Any = None) -> Array:
     """Uniform unsigned integers over the whole range of the dtype (uint32 by default)."""
     _no_sharding("bits", out_sharding)
     k = _key("bits", key)
     d = _dtype("bits", dtype, "u", dtypes.canonical(dtypes.uint64))
-    return ops.random_bits(k, bit_width=dtypes.itemsize_bits(d), shape=_shape("bits", shape))
+    return _bits(k, dtypes.itemsize_bits(d), _shape("bits", shape))
 
 
 def uniform(
-    key: ArrayLike, shape: Any = (), dtype: DTypeLike | None = None, minval: ArrayLike = 0.0, maxval: ArrayLike = 1.0, *, out_sharding: Any = None
+    key: ArrayLike,
+    shape: Any = (),
+    dtype: DTypeLike | None = None,
+    minval: ArrayLike = 0.0,
+    maxval: ArrayLike = 1.0,
+    *,
+    out_sharding: Any = None,
 ) -> Array:
     """Uniform floats in [minval, maxval)."""
     _no_sharding("uniform", out_sharding)
@@ -262,7 +287,7 @@ def _uniform(key: Array, minval: Array, maxval: Array, *, shape: Shape, dtype: A
     width, mantissa = info.bits, info.nmant
     drawn = 8 if mantissa < 8 else width
     unsigned = np.dtype(f"uint{width}")
-    x = convert(ops.random_bits(key, bit_width=drawn, shape=shape), unsigned)
+    x = convert(_bits(key, drawn, shape), unsigned)
     # the mantissa of a number in [1, 2) is random
     x = lax.shift_right_logical(x, _c(drawn - mantissa, x))
     x = lax.bitwise_or(x, _c(int(np.ones((), dtype).view(unsigned)), x))
@@ -316,7 +341,7 @@ def _randint(key: Array, minval: Array, maxval: Array, *, shape: Shape, dtype: A
     width = info.bits
     unsigned = np.dtype(f"uint{width}")
     k1, k2 = _pair(key)
-    upper, lower = (ops.random_bits(k, bit_width=width, shape=shape) for k in (k1, k2))
+    upper, lower = (_bits(k, width, shape) for k in (k1, k2))
     span = convert(lax.sub(high, low), unsigned)
     # an empty range gives minval; a maxval beyond the dtype's greatest number includes that
     span = _select(lax.le(high, low), _c(1, span), span)
@@ -336,7 +361,7 @@ def _select(which: Array, x: Array, y: Array) -> Array:
 
 
 def _pair(key: Array) -> tuple[Array, ...]:
-    return tuple(lax.unstack(ops.random_split(key, shape=(2,))))
+    return tuple(lax.unstack(_split(key, (2,))))
 
 
 def bernoulli(key: ArrayLike, p: ArrayLike = 0.5, shape: Any = None, mode: str = "low", *, out_sharding: Any = None) -> Array:
@@ -376,7 +401,7 @@ def permutation(key: ArrayLike, x: int | ArrayLike, axis: int = 0, independent: 
         if dtypes.kind(x.dtype) not in "iu":
             raise TypeError(f"permutation: x must be an integer or at least 1-dimensional, got a scalar of dtype {dtypes.name(x.dtype)}")
         canonical_axis(axis, 1)
-        return _shuffle(k, lax.iota(x.dtype, max(operator.index(x), 0)), axis=0)
+        return _shuffle(k, lax.iota(dtypes.default_int(), max(operator.index(x), 0)), axis=0)
     axis = canonical_axis(axis, x.ndim)
     if independent or x.ndim == 1:
         return _shuffle(k, x, axis=axis)
@@ -390,24 +415,38 @@ def _shuffle(key: Array, x: Array, *, axis: int) -> Array:
     rounds = math.ceil(_RANDINT_SHUFFLE_EXPONENT * math.log(max(1, x.size)) / math.log((1 << 32) - 1))
     for _ in range(rounds):
         key, now = _pair(key)
-        _, x = lax.sort_key_val(ops.random_bits(now, bit_width=32, shape=x.shape), x, axis)
+        _, x = lax.sort_key_val(_bits(now, 32, x.shape), x, axis)
     return x
 
 
 def _take(x: Array, indices: Array, axis: int) -> Array:
     """`x` at the (valid) indices along an axis, which is replaced by the axes of `indices`."""
     rank, n = indices.ndim, x.ndim
+    if not x.shape[axis]:
+        return lax.reshape(x, (*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]))
     numbers = GatherDimensionNumbers((*range(axis), *range(axis + rank, n + rank - 1)), (axis,), (axis,))
     return lax.gather(
-        x, lax.expand_dims(indices, (rank,)), numbers, tuple(1 if d == axis else s for d, s in enumerate(x.shape)), mode=GatherScatterMode.CLIP
+        x,
+        lax.expand_dims(indices, (rank,)),
+        numbers,
+        tuple(1 if d == axis else s for d, s in enumerate(x.shape)),
+        mode=GatherScatterMode.CLIP,
     )
 
 
 def choice(
-    key: ArrayLike, a: int | ArrayLike, shape: Any = (), replace: bool = True, p: ArrayLike | None = None, axis: int = 0, mode: str | None = None
+    key: ArrayLike,
+    a: int | ArrayLike,
+    shape: Any = (),
+    replace: bool = True,
+    p: ArrayLike | None = None,
+    axis: int = 0,
+    mode: str | None = None,
 ) -> Array:
     """Random elements of `a` along an axis (of 0 ... a - 1 for an integer), uniformly or with probabilities p."""
     k, a = _key("choice", key), as_array("choice", a)
+    if not isinstance(shape, Sequence):
+        raise TypeError(f"choice: shape must be a sequence of integers, got {shape!r}")
     shape = _shape("choice", shape)
     draws = math.prod(shape)
     if not a.ndim:
@@ -438,7 +477,8 @@ def _weighted(key: Array, p: ArrayLike, n: int, shape: Shape, replace: bool, mod
         weights = convert(weights, dtypes.default_float())
     if weights.shape != (n,):
         raise ValueError(
-            f"choice: p must be None or a 1D vector with the same size as a.shape[axis]. p has shape {weights.shape} and a.shape[axis] is {n}."
+            f"choice: p must be None or a 1D vector with the same size as a.shape[axis]. p has shape {weights.shape} and a.shape[axis] "
+            f"is {n}."
         )
     if replace:
         sums = lax.cumsum(weights)
@@ -446,7 +486,7 @@ def _weighted(key: Array, p: ArrayLike, n: int, shape: Shape, replace: bool, mod
         u = _draw(key, shape, sums.dtype)
         return _search(sums, lax.mul(total, lax.sub(_c(1, u), u)))
     noisy = lax.add(_gumbel(key, shape=(n,), dtype=weights.dtype, mode=_gumbel_mode("choice", mode)), lax.log(weights))
-    return lax.top_k(noisy, math.prod(shape))[1]
+    return convert(lax.top_k(noisy, math.prod(shape))[1], dtypes.default_int())
 
 
 @_compiled()
@@ -454,8 +494,7 @@ def _search(ascending: Array, x: Array) -> Array:
     """How many elements of `ascending` are below x: binary search, one halving after the other."""
     n = ascending.shape[0]
     flat = lax.reshape(x, (x.size,))
-    index = dtypes.int32 if n < 1 << 31 else dtypes.int64
-    low, high = (lax.full((flat.size,), v, index) for v in (0, n))
+    low, high = (lax.full((flat.size,), v, dtypes.default_int()) for v in (0, n))
     for _ in range(n.bit_length()):
         middle = lax.add(low, lax.div(lax.sub(high, low), _c(2, low)))
         below = lax.bitwise_and(lax.lt(low, high), lax.lt(_take(ascending, lax.min(middle, _c(n - 1, middle)), 0), flat))
@@ -464,9 +503,17 @@ def _search(ascending: Array, x: Array) -> Array:
 
 
 def categorical(
-    key: ArrayLike, logits: ArrayLike, axis: int = -1, shape: Any = None, replace: bool = True, mode: str | None = None, *, out_sharding: Any = None
+    key: ArrayLike,
+    logits: ArrayLike,
+    axis: int = -1,
+    shape: Any = None,
+    replace: bool = True,
+    mode: str | None = None,
+    *,
+    out_sharding: Any = None,
 ) -> Array:
-    """Positions along an axis of unnormalised log-probabilities; `shape` may have more leading axes: several draws, different ones unless `replace`."""
+    """Positions along an axis of unnormalised log-probabilities; `shape` may have more leading axes: several draws, different ones unless
+    `replace`."""
     _no_sharding("categorical", out_sharding)
     k, logits = _key("categorical", key), as_array("categorical", logits)
     mode = _gumbel_mode("categorical", mode)
@@ -538,7 +585,9 @@ def _truncated_normal(key: Array, lower: Array, upper: Array, *, shape: Shape, d
     a, b = (lax.erf(lax.div(x, root)) for x in (lower, upper))
     out = _mul_root2(lax.erf_inv(_uniform(key, a, b, shape=shape, dtype=dtype)))
     # rounding must not take it to the bounds
-    least, greatest = (_rank(lax.nextafter(lax.stop_gradient(x), _c(to, x)), len(shape)) for x, to in ((lower, math.inf), (upper, -math.inf)))
+    least, greatest = (
+        _rank(lax.nextafter(lax.stop_gradient(x), _c(to, x)), len(shape)) for x, to in ((lower, math.inf), (upper, -math.inf))
+    )
     return lax.min(lax.max(out, least), greatest)
 
 
@@ -695,7 +744,14 @@ def _weibull_min(key: Array, scale: Array, concentration: Array, *, shape: Shape
 
 
 def triangular(
-    key: ArrayLike, left: ArrayLike, mode: ArrayLike, right: ArrayLike, shape: Any = None, dtype: DTypeLike | None = None, *, out_sharding: Any = None
+    key: ArrayLike,
+    left: ArrayLike,
+    mode: ArrayLike,
+    right: ArrayLike,
+    shape: Any = None,
+    dtype: DTypeLike | None = None,
+    *,
+    out_sharding: Any = None,
 ) -> Array:
     """Numbers of triangular density between left and right, with its peak at mode."""
     name = "triangular"
@@ -747,7 +803,7 @@ def rademacher(key: ArrayLike, shape: Any = (), dtype: DTypeLike | None = None, 
 
 @_compiled("shape", "dtype")
 def _rademacher(key: Array, *, shape: Shape, dtype: Any) -> Array:
-    x = convert(_bernoulli(key, typed_scalar(0.5, dtypes.float32), shape=shape, mode="low"), dtype)
+    x = convert(_bernoulli(key, typed_scalar(0.5, dtypes.default_float()), shape=shape, mode="low"), dtype)
     return lax.sub(lax.mul(_c(2, x), x), _c(1, x))
 
 

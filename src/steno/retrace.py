@@ -5,21 +5,21 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any, final
 
 from steno._native import ShapedArray
 from steno.core import source
 from steno.core.config import config
-from steno.tracing import argument_names, leaf_paths
-from steno.tree_util import PyTreeDef, keystr
+from steno.core.record import field, record
+from steno.tracing import argument_names, leaf_paths, signature
+from steno.tree_util import PyTreeDef, tree_unflatten
 
 logger = logging.getLogger("steno")
 _PAD_ADVICE_AT = 5  # shapes of one argument
 
 
 @final
-@dataclass(frozen=True)
+@record(frozen=True)
 class Change:
     """One difference between two calls. `kind`: shape, dtype, weak type, rank, static, tree, arguments, config or function. `path`: the argument."""
 
@@ -41,7 +41,7 @@ class Change:
 
 
 @final
-@dataclass
+@record()
 class TraceRecord:
     """One trace of a function: when, how long it and the compilation took, and what differs from the most similar trace before.
 
@@ -74,7 +74,7 @@ class TraceRecord:
 
 
 @final
-@dataclass(frozen=True)
+@record(frozen=True)
 class CallKey:
     """What decides whether a call is like another: the structure of the arguments, their types, the static values, the configuration."""
 
@@ -116,13 +116,22 @@ def differences(fun: Any, old: CallKey, new: CallKey) -> list[Change]:
     before = {w: (t, v) for w, t, v in old.statics}
     for where, kind, value in new.statics:
         if where not in before:
-            out.append(Change("static", str(where), "absent", repr(value)))
+            out.append(Change("static", parameter_name(fun, where), "absent", _short(value)))
         elif before[where] != (kind, value):
-            out.append(Change("static", str(where), _short(before[where][1]), _short(value)))
+            out.append(Change("static", parameter_name(fun, where), _short(before[where][1]), _short(value)))
     if old.token != new.token:
         a, b = dict(_settings(old.token)), dict(_settings(new.token))
         out += [Change("config", n, repr(a.get(n, "default")), repr(b.get(n, "default"))) for n in {**a, **b} if a.get(n) != b.get(n)]
     return out
+
+
+def parameter_name(fun: Any, where: int | str) -> str:
+    """The name of the parameter at a position."""
+    if isinstance(where, str):
+        return where
+    sig = signature(fun)
+    names = [p.name for p in sig.parameters.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)] if sig is not None else []
+    return names[where] if where < len(names) else f"number {where}"
 
 
 def _settings(token: tuple[Any, ...]) -> list[tuple[str, Any]]:
@@ -141,8 +150,15 @@ def _tree_changes(fun: Any, old: CallKey, new: CallKey) -> list[Change]:
         base = {n.split("[")[0].split(".")[0] for n in gone + came}
         path = next(iter(base)) if len(base) == 1 else "the arguments"
         return [Change("tree", path, _listed(sorted(a)) if not gone else _listed(gone), _listed(came) if came else _listed(sorted(b)))]
-    paths = [keystr(p) for p in leaf_paths(new.tree)]
-    return [Change("tree", "the arguments", str(old.tree), f"{new.tree} (leaves {_listed(paths)})")]
+    by_position = [{path[1].idx for path in leaf_paths(k.tree) if path[0].idx == 0} for k in (old, new)]
+    if by_position[0] != by_position[1]:
+        return [Change("arguments", "the call", *(_call_shape(k) for k in (old, new)))]
+    return [Change("tree", "the arguments", str(old.tree), str(new.tree))]
+
+
+def _call_shape(key: CallKey) -> str:
+    args, kwargs = tree_unflatten(key.tree, range(key.tree.num_leaves))
+    return f"{len(args)} arguments by position" + (f" and {', '.join(kwargs)} by keyword" if kwargs else "")
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -153,7 +169,7 @@ def explain(fun: Any, key: CallKey, before: Sequence[TraceRecord], same_code: in
     """Why a call with `key` was traced, given the records of traces before. `same_code`: function objects of the same code traced before."""
     candidates = [differences(fun, r.key, key) for r in reversed(before[-16:])]
     if candidates:
-        return tuple(min(candidates, key=len))
+        return tuple(min(candidates, key=lambda changes: sum(3 if c.kind in ("tree", "arguments") else 1 for c in changes)))
     if same_code:
         text = (
             f"the function object is new: {source.function_info(fun)} is defined again for each call (seen {same_code} times before); "

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Protocol, final
 
 from steno._native import ShapedArray
 from steno.core import dtypes
 from steno.core.aval import register_aval_type, typeof
 from steno.core.jaxpr import ClosedJaxpr, Jaxpr, open_jaxpr, subjaxprs
+from steno.core.record import field, record
 from steno.core.trace import Tracer
 from steno.device import CPU, SingleDeviceSharding
 from steno.tracing import argument_avals, argument_names
@@ -89,7 +89,7 @@ register_aval_type(ShapeDtypeStruct)
 
 
 @final
-@dataclass(frozen=True)
+@record(frozen=True)
 class ArgInfo:
     """What is known of one argument of a traced function."""
 
@@ -110,7 +110,7 @@ class ArgInfo:
 
 
 @final
-@dataclass(frozen=True)
+@record(frozen=True)
 class CompiledMemoryStats:
     """Bytes a compiled program needs: of its arguments, results, results that take over arguments, and intermediates."""
 
@@ -127,13 +127,13 @@ class CompiledMemoryStats:
 
 
 @final
-@dataclass(eq=False)
+@record(eq=False)
 class Program:
     """A traced function for one kind of call. `donated`: positions of the flat arguments whose memory results may take over.
 
     `compile_program(self)` is the backend's compiler with jit's options."""
 
-    fun: Any
+    fun: Callable[[], Any]  # gives the function while it lives
     name: str
     closed: ClosedJaxpr
     in_tree: PyTreeDef
@@ -146,7 +146,7 @@ class Program:
     record: Any = field(default=None, repr=False)  # of the trace (retrace.TraceRecord)
 
     def argument_names(self) -> tuple[str, ...]:
-        return argument_names(self.fun, self.in_tree, self.positions)
+        return argument_names(self.fun(), self.in_tree, self.positions)
 
 
 class Stage:
@@ -255,7 +255,7 @@ class Compiled(Stage):
                 "Function compiled with input pytree does not match the input pytree it was called with: "
                 f"it was compiled with {self.in_tree}, and called with {tree}"
             )
-        given = argument_avals(self._program.fun, leaves, tree, self._program.positions)
+        given = argument_avals(self._program.fun() or self._program.name, leaves, tree, self._program.positions)
         wanted = self._program.closed.in_avals
         if any(g.shape != w.shape or g.dtype != w.dtype for g, w in zip(given, wanted, strict=True)):
             names = self._program.argument_names()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -22,6 +23,14 @@ def signature(fun: Any) -> inspect.Signature | None:
         return None
 
 
+def weakly(fun: Any) -> Callable[[], Any]:
+    """A function that gives `fun` while it lives, then None: what is remembered of a function must not keep it alive."""
+    try:
+        return weakref.ref(fun)
+    except TypeError:
+        return lambda: fun
+
+
 def leaf_paths(tree: PyTreeDef) -> list[tuple[Any, ...]]:
     """The key path of each leaf."""
     dummy = tree_unflatten(tree, [_LEAF] * tree.num_leaves)
@@ -38,7 +47,7 @@ _LEAF = _Leaf()
 def argument_names(fun: Any, in_tree: PyTreeDef, positions: Sequence[int] | None = None) -> tuple[str, ...]:
     """The names of the leaves of `in_tree`, the structure of (args, kwargs), as the function's signature calls them: `x`, `y['a'][1]`,
     `args[0]`. `positions[i]`: where the i-th positional argument stands in the user's call (some may be left out as static)."""
-    parameters = list(s.parameters.values()) if (s := signature(fun)) is not None else []
+    parameters = list(s.parameters.values()) if fun is not None and (s := signature(fun)) is not None else []
     positional = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     named = {p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
     var_positional = next((p.name for p in parameters if p.kind == p.VAR_POSITIONAL), "args")
@@ -103,8 +112,12 @@ def trace_tree(
     result that is no array."""
     named = fun if user_fun is None else user_fun
     out_tree: PyTreeDef | None = None
+    ref = weakly(named)
     info = DebugInfo(
-        traced_for, named, lambda: argument_names(named, in_tree, positions), lambda: None if out_tree is None else result_paths(out_tree)
+        traced_for,
+        source.function_info(named),
+        lambda: argument_names(ref(), in_tree, positions),
+        lambda: None if out_tree is None else result_paths(out_tree),
     )
     trace = JaxprTrace(info)
 

@@ -15,6 +15,7 @@ from typing import Any, Final
 from steno.core.config import config
 from steno.core.errors import JaxRuntimeError
 from steno.core.op import Op, set_eager
+from steno.core.trace import Tracer, escaped
 
 _AUTO: Final = "reference"
 _OPTIONS: Final = {"fast_math": bool}
@@ -53,7 +54,13 @@ def clear_caches() -> None:
 
 
 def _eager(op: Op, args: Sequence[Any], params: dict[str, Any]) -> Any:
-    return current().eager(op, args, params)
+    try:
+        return current().eager(op, args, params)
+    except TypeError:
+        for x in args:
+            if isinstance(x, Tracer):
+                raise escaped(x) from None  # nothing is traced, so its trace is over
+        raise
 
 
 set_eager(_eager)

@@ -43,10 +43,15 @@ class CpuExecutable:
             compiled.linked.keepalive,
             compiled.nanoseconds > HEAVY_NS,
         )
-        self.results = tuple(
-            ("constant", to_array(value, aval)) if where == "constant" else (where, value)
-            for (where, value), aval in zip(compiled.results, self.out_avals, strict=True)
-        )
+        self.results = tuple(self._result(w, v, a) for (w, v), a in zip(compiled.results, self.out_avals, strict=True))
+
+    def _result(self, where: str, value: Any, aval: ShapedArray) -> tuple[str, Any]:
+        n = len(self.in_avals)
+        if where == "constant":
+            return "constant", to_array(value, aval)
+        if where == "input" and value >= n:  # a captured array is itself the result
+            return "constant", self.compiled.captured[value - n]
+        return where, value
 
     def run(self, args: Sequence[Any], donated: Iterable[int] = ()) -> list[Any]:
         produced = self.native.run(args, tuple(donated))
@@ -71,9 +76,9 @@ def _forwarded(x: Any, aval: ShapedArray) -> ArrayImpl:
     return to_array(to_ndarray(x), aval)
 
 
-def compile(program: ClosedJaxpr, *, donated: frozenset[int] = frozenset(), options: Any = None) -> CpuExecutable:
+def compile(program: ClosedJaxpr, *, donated: frozenset[int] = frozenset(), options: Any = None, quick: bool = False) -> CpuExecutable:
     """`donated`: positions of the inputs whose memory results may take over. `options`: compiler options, a tuple of pairs."""
-    return CpuExecutable(compile_jaxpr(program, donated))
+    return CpuExecutable(compile_jaxpr(program, donated, quick))
 
 
 def single_op(op: Op, avals: Sequence[ShapedArray], params: dict[str, Any]) -> ClosedJaxpr:
@@ -99,7 +104,7 @@ def eager(op: Op, args: Sequence[Any], params: dict[str, Any]) -> Any:
     except TypeError:  # a parameter that cannot be hashed: compiled each time
         executable, key = None, None
     if executable is None:
-        executable = compile(single_op(op, avals, params))
+        executable = compile(single_op(op, avals, params), quick=True)
         if key is not None:
             with _lock:
                 if len(_eager_cache) >= _EAGER_LIMIT:

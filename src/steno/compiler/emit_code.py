@@ -17,7 +17,25 @@ from typing import Any, final
 
 import numpy as np
 
-from steno.compiler.emit_ops import BOOL, I32, I64, MEMORY, OPS, REGISTER, Declarations, Writer, booleans, compare, constant, convert, integers, number, select, typed, vector
+from steno.compiler.emit_ops import (
+    BOOL,
+    I32,
+    I64,
+    MEMORY,
+    OPS,
+    REGISTER,
+    Declarations,
+    Writer,
+    booleans,
+    compare,
+    constant,
+    convert,
+    integers,
+    number,
+    select,
+    typed,
+    vector,
+)
 from steno.compiler.target import Target
 from steno.ir.expr import Expr, children, topological
 from steno.ir.index import Atom, FloorDiv, Index, LoopVar, Mod, Value
@@ -77,8 +95,7 @@ class Code(Writer):
     """Writes one kernel function. `lanes`: the vector width of the stage at hand; `mask`: that of the present chunk, None if all lanes exist."""
 
     def __init__(self, target: Target, declarations: Declarations, pinned: frozenset[Buffer]) -> None:
-        super().__init__(declarations)
-        self.target = target
+        super().__init__(declarations, target)
         self.scopes = [Scope()]
         self.scopes[0].label = "entry"
         self.lines = self.scopes[0].lines
@@ -194,7 +211,9 @@ class Code(Writer):
 
     # ---- which scope, which lanes ----
 
-    def begin(self, roots: Sequence[Expr], lanes: int, variable: LoopVar | None, innermost: int, written: frozenset[Buffer] = frozenset()) -> None:
+    def begin(
+        self, roots: Sequence[Expr], lanes: int, variable: LoopVar | None, innermost: int, written: frozenset[Buffer] = frozenset()
+    ) -> None:
         """Places everything that `roots` need, the loop variables being bound. `written`: by the stage at hand."""
         self.lanes, self.vector_variable, self.innermost, self.written = lanes, variable, innermost, written
         self.mask = None
@@ -481,7 +500,9 @@ class Code(Writer):
         write(order, set())
         return [get(r) for r in roots]
 
-    def _rare_inline(self, e: Expr, lanes: int, get: Callable[[Expr], str], write: Callable[[Sequence[Expr], set[Expr]], None], known: set[Expr]) -> str:
+    def _rare_inline(
+        self, e: Expr, lanes: int, get: Callable[[Expr], str], write: Callable[[Sequence[Expr], set[Expr]], None], known: set[Expr]
+    ) -> str:
         condition, common = get(e.args[0]), get(e.args[1])
 
         def region() -> str:
@@ -501,7 +522,11 @@ class Code(Writer):
         found = memo.get(f)
         if found is None:
             own = [(a, c) for a, c in index.terms if self._atom_depth(a) == f.depth]
-            rest = Index(index.const, tuple((a, c) for a, c in index.terms if self._atom_depth(a) != f.depth)) if len(own) < len(index.terms) else None
+            rest = (
+                Index(index.const, tuple((a, c) for a, c in index.terms if self._atom_depth(a) != f.depth))
+                if len(own) < len(index.terms)
+                else None
+            )
             total: str | int = index.const if rest is None else self.scalar(rest)
             for a, c in own:
                 v = self._scaled(a, c, f.depth)
@@ -638,7 +663,9 @@ class Code(Writer):
             self.lines = self.scopes[depth].lines
             found = self._floor_division(x, a, vector(f"i{inside}", self.lanes), self.lanes, inside)
             if inside != bits:
-                found = self.op(f"{'sext' if bits > inside else 'trunc'} {vector(f'i{inside}', self.lanes)} {found} to {vector(f'i{bits}', self.lanes)}")
+                found = self.op(
+                    f"{'sext' if bits > inside else 'trunc'} {vector(f'i{inside}', self.lanes)} {found} to {vector(f'i{bits}', self.lanes)}"
+                )
             memo[key] = found
         return found
 
@@ -873,13 +900,16 @@ class Code(Writer):
         first, second = (self.vector_of(v) for v in values)
         g = None if guard is None else self.vector_of(guard)
         self.lines = lines
+        first, second = (self.to_memory(buffer.dtype, x, lanes) for x in (first, second))
         mask = self._and(self.mask, g)
         zipped = [k // 2 + (k % 2) * lanes for k in range(2 * lanes)]
         vt = vector(t, lanes)
         both = self.op(f"shufflevector {vt} {first}, {vt} {second}, <{2 * lanes} x i32> {_shuffle_mask(zipped)}")
         if mask is not None:
             mt = vector("i1", lanes)
-            mask = self.op(f"shufflevector {mt} {mask}, {mt} poison, <{2 * lanes} x i32> {_shuffle_mask([k // 2 for k in range(2 * lanes)])}")
+            mask = self.op(
+                f"shufflevector {mt} {mask}, {mt} poison, <{2 * lanes} x i32> {_shuffle_mask([k // 2 for k in range(2 * lanes)])}"
+            )
         p = self.pointer(buffer, offset)
         self.lines = lines
         self._vector_store(t, 2 * lanes, both, p, bytes_, mask, streaming)

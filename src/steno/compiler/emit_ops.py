@@ -12,6 +12,7 @@ from typing import Any, final
 
 import numpy as np
 
+from steno.compiler.target import Target
 from steno.ir.expr import Expr
 
 BOOL, I32, I64, U32, F16, F32, F64 = (np.dtype(n) for n in ("bool", "int32", "int64", "uint32", "float16", "float32", "float64"))
@@ -95,12 +96,11 @@ class Declarations:
 class Writer:
     """Writes instructions to `lines`, which the owner points at a block; names are unique within a function."""
 
-    __slots__ = ("count", "declarations", "lines")
-
-    def __init__(self, declarations: Declarations) -> None:
+    def __init__(self, declarations: Declarations, target: Target) -> None:
         self.count = 0
         self.lines: list[str] = []
         self.declarations = declarations
+        self.target = target
 
     def name(self) -> str:
         self.count += 1
@@ -193,6 +193,38 @@ def _abs(w: Writer, e: Expr, lanes: int, a: Sequence[str]) -> str:
 OPS["not"], OPS["neg"], OPS["abs"] = _not, _neg, _abs
 OPS["clz"] = lambda w, e, lanes, a: w.call("ctlz", REGISTER[e.dtype], lanes, a, "i1 false")
 OPS["popcnt"] = lambda w, e, lanes, a: w.call("ctpop", REGISTER[e.dtype], lanes, a)
+
+
+def _scale(w: Writer, e: Expr, lanes: int, a: Sequence[str]) -> str:
+    """x * 2**n: vscalef, or two exact powers of two, of which only the second product rounds. Beyond the clamps all outcomes are 0 or infinite."""
+    dtype = e.dtype
+    t, single = typed(dtype, lanes), dtype == F32
+    if w.target.name == "avx512" and lanes in ((4, 8, 16) if single else (2, 4, 8)):
+        bits = lanes * dtype.itemsize * 8
+        letter, mask = ("ps", "i16" if lanes == 16 else "i8") if single else ("pd", "i8")
+        rounding, types = (", i32 4", ("i32",)) if bits == 512 else ("", ())
+        name = w.declarations.add(f"llvm.x86.avx512.mask.scalef.{letter}.{bits}", t, (t, t, t, mask, *types))
+        return w.op(f"call {t} @{name}({t} {a[0]}, {t} {a[1]}, {t} zeroinitializer, {mask} -1{rounding})")
+    low, high = (-160, 140) if single else (-1100, 1040)
+    bias, digits, scalar = (127, 23, "i32") if single else (1023, 52, "i64")
+    i32, it = vector("i32", lanes), vector(scalar, lanes)
+    n = w.op(f"fptosi {t} {a[1]} to {i32}")
+    n = w.call("smax", "i32", lanes, (n, constant(low, I32, lanes)))
+    n = w.call("smin", "i32", lanes, (n, constant(high, I32, lanes)))
+    half = w.op(f"ashr {i32} {n}, {constant(1, I32, lanes)}")
+    rest = w.op(f"sub {i32} {n}, {half}")
+    x = a[0]
+    for k in (half, rest):
+        if not single:
+            k = w.op(f"sext {i32} {k} to {it}")
+        field = w.op(f"add {it} {k}, {splat_constant(str(bias), scalar, lanes)}")
+        field = w.op(f"shl {it} {field}, {splat_constant(str(digits), scalar, lanes)}")
+        power = w.op(f"bitcast {it} {field} to {t}")
+        x = w.op(f"fmul {t} {x}, {power}")
+    return x
+
+
+OPS["scale"] = _scale
 
 
 # ---- comparison and choice ----

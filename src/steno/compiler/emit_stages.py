@@ -65,7 +65,9 @@ def emit_stage(c: Code, stage: Stage, span: Range | None) -> None:
 def _dtypes(roots: Sequence[Expr]) -> set[np.dtype]:
     """What decides on the number of lanes: loads, results and arithmetic, but not index arithmetic."""
     nodes = topological(roots)
-    return {e.dtype for e in nodes if e.op not in ("const", "index") and (e.dtype.itemsize < 8 or e.dtype.kind == "f" or e.op == "load")} | {r.dtype for r in roots}
+    return {
+        e.dtype for e in nodes if e.op not in ("const", "index") and (e.dtype.itemsize < 8 or e.dtype.kind == "f" or e.op == "load")
+    } | {r.dtype for r in roots}
 
 
 def _body_size(c: Code, order: Sequence[Expr], depth: int) -> int:
@@ -124,7 +126,9 @@ class _Slots:
         self.width = width
         self.dtypes = dtypes
         if count * width * sum(d.itemsize for d in dtypes) > 1 << 20:
-            raise NotImplementedError(f"a reduction needs {count} x {width} partial results on the stack; reduce blocks in parallel, then a TreeReduce")
+            raise NotImplementedError(
+                f"a reduction needs {count} x {width} partial results on the stack; reduce blocks in parallel, then a TreeReduce"
+            )
         self.arrays = [c.alloca(MEMORY[d], count * width) for d in dtypes]
 
     def _at(self, array: str, dtype: np.dtype, slot: str | int, element: int) -> str:
@@ -171,7 +175,14 @@ def _run_stores(c: Code, stores: Sequence[Store], streaming: frozenset[Buffer] =
         s = stores[k]
         t = stores[k + 1] if k + 1 < len(stores) else None
         stream = s.buffer in streaming and c.mask is None and s.guard is None
-        if t is not None and c.lanes > 1 and t.buffer is s.buffer and t.guard is s.guard and t.offset == s.offset + 1 and c.facts(s.offset).lanes == pairs:
+        if (
+            t is not None
+            and c.lanes > 1
+            and t.buffer is s.buffer
+            and t.guard is s.guard
+            and t.offset == s.offset + 1
+            and c.facts(s.offset).lanes == pairs
+        ):
             c.store_pair(s.buffer, s.offset, (s.value, t.value), s.guard, stream)
             k += 2
         else:
@@ -254,7 +265,11 @@ def _streaming(c: Code, stage: MapStage, span: Range | None) -> frozenset[Buffer
     loaded = {e.attr[0] for e in topological(roots_of(stage.stores)) if e.op == "load"}
     if total < STREAM_BYTES:
         return frozenset()
-    return frozenset(s.buffer for s in stage.stores if s.buffer not in loaded and len(s.offset.terms) == 1 and s.offset.const == 0 and s.offset.terms[0][1] == 1)
+    return frozenset(
+        s.buffer
+        for s in stage.stores
+        if s.buffer not in loaded and len(s.offset.terms) == 1 and s.offset.const == 0 and s.offset.terms[0][1] == 1
+    )
 
 
 def unrolling(size: int) -> int:

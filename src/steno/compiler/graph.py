@@ -19,7 +19,7 @@ from steno.core.interpret import expansion
 from steno.core.jaxpr import ClosedJaxpr, Literal, Var
 from steno.core.op import MissingRule, Op
 from steno.core.trace import trace_to_jaxpr
-from steno.ir.kinds import Host, Kind
+from steno.ir.kinds import Host, Kind, Map
 
 
 @final
@@ -169,11 +169,19 @@ class _GraphBuilder:
         cost_key = None
         if key is not None:
             cost_key = (op, key[1], tuple((a.dtype, a.ndim == 0) for a in avals_in), tuple(a.dtype for a in avals_out))
+        if isinstance(kind, Host):
+            operands = [self.in_memory(v) if isinstance(v.node.kind, Constant) else v for v in operands]
         node = Node(op.name, kind, tuple(operands), avals_out, cost_key)
         self.nodes.append(node)
         if key is not None:
             self._interned[key] = node
         return node.results
+
+    def in_memory(self, constant: Value) -> Value:
+        """A constant as a value that has a buffer."""
+        node = Node("constant", Map(lambda b, indices, reads: reads[0](())), (constant,), [constant.aval])
+        self.nodes.append(node)
+        return node.results[0]
 
     def _inline(self, op: Op, operands: list[Value], params: dict[str, Any]) -> Sequence[Value]:
         if op.subprograms is not None:

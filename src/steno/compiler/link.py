@@ -57,7 +57,9 @@ def _llvm() -> Any:
 
 def _new_machine(target: Target, opt: int) -> Any:
     llvm = _llvm()
-    return llvm.Target.from_triple(target.triple).create_target_machine(cpu="", features=target.features, opt=opt, reloc="pic", codemodel="small")
+    return llvm.Target.from_triple(target.triple).create_target_machine(
+        cpu="", features=target.features, opt=opt, reloc="pic", codemodel="small"
+    )
 
 
 _machine = functools.cache(_new_machine)
@@ -133,10 +135,10 @@ def load(image: bytes, target: Target, imports: Iterable[str] = ()) -> Linked:
     return Linked(tracker[ENTRY], tracker, image)
 
 
-def link(module: Module, target: Target | None = None) -> Linked:
-    """Code of this process."""
+def link(module: Module, target: Target | None = None, opt: int = OPT_LEVEL) -> Linked:
+    """Code of this process. The level of optimisation changes no result."""
     target = target or host_target()
-    return load(compile_object(module, target), target, module.imports)
+    return load(compile_object(module, target, opt), target, module.imports)
 
 
 def assembly(module: Module, target: Target | None = None) -> str:

@@ -131,6 +131,8 @@ def _worth_a_buffer(graph: Graph, readers: dict[Value, list[Node]], must: set[Va
         for v in n.results:
             found: dict[Value, tuple[bool, float]] = {}
             for reader in readers.get(v, ()):
+                if not reader.results:  # a host call, whose operands are stored anyway
+                    continue
                 w = reader.results[0]
                 inline = is_inlinable(w) and w not in stored
                 is_map = isinstance(reader.kind, Map)

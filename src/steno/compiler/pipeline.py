@@ -13,7 +13,7 @@ from typing import Any, final
 from steno.compiler.buffers import Assigned, assign
 from steno.compiler.emit import Module, emit
 from steno.compiler.graph import Graph, to_graph
-from steno.compiler.link import Linked, assembly, link
+from steno.compiler.link import OPT_LEVEL, Linked, assembly, link
 from steno.compiler.schedule import schedule
 from steno.compiler.target import host_target
 from steno.core.aval import ShapedArray
@@ -22,6 +22,7 @@ from steno.core.jaxpr import ClosedJaxpr
 from steno.ir.loops import Kernel, LibraryCall, Program
 
 LIBRARY_NS = 1000.0
+QUICK_NS = 10_000.0
 
 verify = knob("verify", False, "check the program after every pass of the compiler", prefix="steno_")
 
@@ -58,13 +59,7 @@ class Compiled:
     @property
     def nanoseconds(self) -> float:
         """Estimated run time on one thread."""
-        total = 0.0
-        for s in self.program.statements:
-            if isinstance(s, Kernel):
-                total += s.cost
-            elif isinstance(s, LibraryCall):
-                total += LIBRARY_NS + sum(b.size for b in s.buffers)
-        return total
+        return estimated_ns(self.program)
 
     @property
     def aliases(self) -> tuple[tuple[int, int], ...]:
@@ -97,8 +92,19 @@ class _Clock:
         self.seconds[name] = time.perf_counter() - start
 
 
-def compile_jaxpr(closed: ClosedJaxpr, donated: frozenset[int] = frozenset()) -> Compiled:
-    """Machine code for `closed` on this CPU. `donated`: positions of arguments whose memory results may take over."""
+def estimated_ns(program: Program) -> float:
+    total = 0.0
+    for s in program.statements:
+        if isinstance(s, Kernel):
+            total += s.cost
+        elif isinstance(s, LibraryCall):
+            total += LIBRARY_NS + sum(b.size for b in s.buffers)
+    return total
+
+
+def compile_jaxpr(closed: ClosedJaxpr, donated: frozenset[int] = frozenset(), quick: bool = False) -> Compiled:
+    """Machine code for `closed` on this CPU. `donated`: positions of arguments whose memory results may take over.
+    `quick`: programs of little work are compiled without optimisation, which takes a quarter of the time (and gives the same results)."""
     clock = _Clock()
     with clock("graph"):
         graph = to_graph(closed)
@@ -106,6 +112,7 @@ def compile_jaxpr(closed: ClosedJaxpr, donated: frozenset[int] = frozenset()) ->
         assigned = assign(graph, schedule(graph), donated)
     with clock("llvm"):
         module = emit(assigned.program, host_target())
+    opt = 0 if quick and estimated_ns(assigned.program) < QUICK_NS else OPT_LEVEL
     with clock("code"):
-        linked = link(module)
+        linked = link(module, opt=opt)
     return Compiled(closed, graph, assigned, module, linked, clock.seconds)

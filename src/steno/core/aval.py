@@ -96,10 +96,36 @@ def scalar_aval(dtype: Any, weak_type: bool = False) -> ShapedArray:
     return aval
 
 
+_typed_scalars: dict[Any, TypedScalar] = {}  # made from Python numbers: programs repeat the same few
+_TYPED_SCALARS_LIMIT: Final = 4096
+
+
 def typed_scalar(x: Any, dtype: Any, weak_type: bool = False) -> TypedScalar:
     """A Python or NumPy scalar converted to `dtype`. OverflowError for an int that has no place in the default integer type."""
     d = dtypes.canonical(dtype)
+    t = type(x)
+    if t in _EXACT and (x or t is int or t is bool):  # -0.0 and 0.0 are equal, but not the same
+        key = (t, x, d, weak_type)
+        found = _typed_scalars.get(key)
+        if found is None:
+            found = TypedScalar(scalar_value(x, d), scalar_aval(d, weak_type))
+            if len(_typed_scalars) >= _TYPED_SCALARS_LIMIT:
+                _typed_scalars.clear()
+            if x == x:
+                _typed_scalars[key] = found
+        elif t is int:
+            check_python_int(x)  # depends on the configuration
+        return found
     return TypedScalar(scalar_value(x, d), scalar_aval(d, weak_type))
+
+
+_EXACT: Final = frozenset((bool, int, float, complex))
+
+
+def python_scalar(x: Any) -> TypedScalar:
+    """A Python number with the type it has by itself: the default one of its kind, weak (a bool is not)."""
+    t = type(x)
+    return typed_scalar(x, dtypes.scalar_dtype(t), t is not bool)
 
 
 _FLOAT_LIMIT: Final = {dtypes.float32: 3.4028234e38, dtypes.float64: math.inf, dtypes.complex64: 3.4028234e38, dtypes.complex128: math.inf}
@@ -210,14 +236,14 @@ def _typeof_slow(x: Any) -> ShapedArray:
 
 
 def not_an_array(x: Any) -> TypeError:
-    text = repr(x)
+    text = str(x)
     if len(text) > 100:
         text = text[:97] + "..."
     if isinstance(x, np.ndarray | np.generic):
         return TypeError(
-            f"Value {text} with dtype {x.dtype} is not a valid JAX array type. Only arrays of numeric types are supported by JAX."
+            f"Value '{text}' with dtype {x.dtype} is not a valid JAX array type. Only arrays of numeric types are supported by JAX."
         )
-    return TypeError(f"Argument {text!r} of type '{type(x)}' is not a valid JAX type")
+    return TypeError(f"Argument '{text}' of type '{type(x)}' is not a valid JAX type")
 
 
 set_typeof(typeof)
@@ -225,7 +251,7 @@ set_typeof(typeof)
 
 def is_value(x: Any) -> bool:
     """Whether `typeof` would give an aval."""
-    if type(x) in _AVAL_OF_TYPE:
+    if isinstance(x, ArrayImpl):
         return True
     try:
         typeof(x)

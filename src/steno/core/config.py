@@ -11,10 +11,10 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, Final, final
 
 from steno import _native
+from steno.core.record import record
 
 
 class _State(threading.local):
@@ -38,7 +38,7 @@ def _none_or(parse: Callable[[str], Any]) -> Callable[[str], Any]:
 
 
 @final
-@dataclass(frozen=True)
+@record(frozen=True)
 class Knob:
     """One setting. Call it for a context manager: `with enable_x64(True): ...`. `traced`: part of the configuration token."""
 

@@ -284,19 +284,22 @@ def default_int() -> Any:
     return int64 if config._state.enable_x64 else int32
 
 
+_SCALAR_DTYPE: Final = {
+    False: {bool: bool_, int: int32, float: float32, complex: complex64},
+    True: {bool: bool_, int: int64, float: float64, complex: complex128},
+}
+
+
 def scalar_dtype(x: Any) -> Any:
     """The dtype of a Python scalar (or of the types bool, int, float, complex), canonicalised."""
     t = x if isinstance(x, type) else type(x)
-    x64 = config._state.enable_x64
-    if t is bool:
-        return bool_
-    if issubclass(t, int):
-        return int64 if x64 else int32
-    if issubclass(t, float):
-        return float64 if x64 else float32
-    if issubclass(t, complex):
-        return complex128 if x64 else complex64
-    raise TypeError(f"{x!r} is no Python scalar")
+    table = _SCALAR_DTYPE[config._state.enable_x64]
+    found = table.get(t)
+    if found is None:
+        found = next((d for base, d in table.items() if issubclass(t, base)), None)
+        if found is None:
+            raise TypeError(f"{x!r} is no Python scalar")
+    return found
 
 
 def scalar_type_of(x: Any) -> type:

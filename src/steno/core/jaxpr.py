@@ -15,7 +15,6 @@ import itertools
 import string
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Union, final
 
 import numpy as np
@@ -25,6 +24,7 @@ from steno.core import dtypes, pretty, source
 from steno.core.aval import TypedScalar
 from steno.core.errors import JaxprTypeError
 from steno.core.op import Op
+from steno.core.record import record
 
 NO_EFFECTS: Final[frozenset[Any]] = frozenset()
 
@@ -300,10 +300,8 @@ def consts_to_inputs(closed: ClosedJaxpr) -> ClosedJaxpr:
         return closed
     n = len(j.constvars)
     info = j.debug_info
-    info = info.with_names(
-        lambda info=info: None if info.arg_names is None else ("",) * n + info.arg_names, lambda info=info: info.result_paths
-    )
-    return ClosedJaxpr(Jaxpr((), j.constvars + j.invars, j.outvars, j.eqns, j.effects, info), ())
+    names = info.with_names(lambda: None if info.arg_names is None else ("",) * n + info.arg_names, lambda: info.result_paths)
+    return ClosedJaxpr(Jaxpr((), j.constvars + j.invars, j.outvars, j.eqns, j.effects, names), ())
 
 
 def new_eqn(op: Op, invars: Sequence[Atom], params: dict[str, Any], like: JaxprEqn | None = None) -> JaxprEqn:
@@ -389,8 +387,8 @@ def dce_jaxpr(jaxpr: Jaxpr, used_outputs: Sequence[bool], instantiate: bool | Se
     used_inputs = [k or v in live for v, k in zip(jaxpr.invars, keep, strict=True)]
     invars = [v for v, used in zip(jaxpr.invars, used_inputs, strict=True) if used]
     info = jaxpr.debug_info
-    info = info.with_names(lambda: _pick(info.arg_names, used_inputs), lambda: _pick(info.result_paths, used_outputs))
-    return Jaxpr(jaxpr.constvars, invars, outvars, eqns, None, info), used_inputs
+    names = info.with_names(lambda: _pick(info.arg_names, used_inputs), lambda: _pick(info.result_paths, used_outputs))
+    return Jaxpr(jaxpr.constvars, invars, outvars, eqns, None, names), used_inputs
 
 
 def _pick(names: tuple[str, ...] | None, which: Sequence[bool]) -> tuple[str, ...] | None:
@@ -463,7 +461,7 @@ def check_jaxpr(program: Jaxpr | ClosedJaxpr) -> None:
 
 
 @final
-@dataclass(frozen=True)
+@record(frozen=True)
 class _Settings:
     source_info: bool = False
     name_stack: bool = False

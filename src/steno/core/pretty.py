@@ -6,37 +6,38 @@ Doc ::= str | Concat(Doc*) | Nest(n, Doc) | Group(Doc) | Break(text)        Brea
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Union, final
+
+from steno.core.record import record
 
 
 @final
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Break:
     flat: str = " "
 
 
 @final
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Concat:
     parts: tuple[Doc, ...]
 
 
 @final
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Nest:
     indent: int
     doc: Doc
 
 
 @final
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Group:
     doc: Doc
 
 
 @final
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Annotated:
     """`doc`, with a note in a column to the right of all text, on the line where it begins."""
 

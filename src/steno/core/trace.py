@@ -17,7 +17,7 @@ import numpy as np
 
 from steno._native import ArrayImpl, ShapedArray, current_trace, swap_trace
 from steno.core import source
-from steno.core.aval import TypedScalar, not_an_array, register_aval_type, scalar_value, typeof
+from steno.core.aval import TypedScalar, not_an_array, python_scalar, register_aval_type, scalar_value, typeof
 from steno.core.config import config
 from steno.core.errors import (
     ConcretizationTypeError,
@@ -308,8 +308,8 @@ class JaxprTrace(Trace):
         if t is TypedScalar:
             return Literal(x.value, x.aval)
         if t is float or t is int or t is bool or t is complex:
-            aval = typeof(x)
-            return Literal(scalar_value(x, aval.dtype), aval)
+            x = python_scalar(x)
+            return Literal(x.value, x.aval)
         found = self._const_of.get(id(x))
         if found is not None:
             return found[1]

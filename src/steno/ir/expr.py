@@ -50,11 +50,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
 
+from steno.core.record import record
 from steno.ir import primitives
 from steno.ir.algebra import RULES
 from steno.ir.index import FloorDiv, Index, Mod, Value
@@ -72,7 +72,7 @@ LEAVES = frozenset({"const", "load", "index", "local", "acc", "elt"})
 
 
 @final
-@dataclass(frozen=True, eq=False, slots=True)
+@record(frozen=True, eq=False, slots=True)
 class Expr:
     """A primitive expression; equal ones of one Builder are identical. Made by `Builder` only."""
 
@@ -86,7 +86,7 @@ class Expr:
 
 
 @final
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Narrow:
     """A scalar of a dtype without machine arithmetic: `value` is exact, in the wider dtype its Format names; `dtype` is the logical one."""
 
@@ -95,7 +95,7 @@ class Narrow:
 
 
 @final
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Pair:
     """A scalar of two components: complex (re, im), or a PRNG key (two uint32). `dtype` is the logical dtype."""
 

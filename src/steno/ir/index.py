@@ -9,11 +9,12 @@ Every Index has bounds `lo <= index <= hi`, from which divisions and remainders 
 """
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any, Union
 
+from steno.core.record import field, record
 
-@dataclass(frozen=True, eq=False)
+
+@record(frozen=True, eq=False)
 class LoopVar:
     """A loop variable, by identity: `0 <= v < extent`."""
 
@@ -28,7 +29,7 @@ class LoopVar:
         return self.name
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class FloorDiv:
     index: "Index"
     divisor: int
@@ -41,7 +42,7 @@ class FloorDiv:
         return f"({self.index} // {self.divisor})"
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Mod:
     index: "Index"
     divisor: int
@@ -54,7 +55,7 @@ class Mod:
         return f"({self.index} % {self.divisor})"
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Value:
     """An int64 expression (compared by identity), known to lie in [low, high]."""
 
@@ -73,7 +74,7 @@ class Value:
 Atom = Union[LoopVar, FloorDiv, Mod, Value]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Index:
     """`const + sum(c * atom for atom, c in terms)`; terms in order of first use, no zero coefficients."""
 

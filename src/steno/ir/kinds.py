@@ -17,9 +17,9 @@ A `Scalar` (ir/expr.py) is an `Expr`, a `Narrow` for dtypes without machine arit
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol, Union, final
 
+from steno.core.record import record
 from steno.ir.expr import Builder, Expr, Scalar
 from steno.ir.index import Index
 
@@ -32,7 +32,7 @@ class Read(Protocol):
 
 
 @final
-@dataclass(frozen=True)
+@record(frozen=True)
 class Map:
     """`body(b, indices, reads) -> Scalar` (or a list of them for several results of one shape).
     `view`: no arithmetic, a single operand element moved (free to repeat).
@@ -45,7 +45,7 @@ class Map:
 
 
 @final
-@dataclass(frozen=True)
+@record(frozen=True)
 class Reduce:
     """Fold over `axes`. All operands have one shape; results have it without `axes`.
 
@@ -64,7 +64,7 @@ class Reduce:
 
 
 @final
-@dataclass(frozen=True)
+@record(frozen=True)
 class Cumulative:
     """Running fold along `axis`, each output element the fold up to and including its position, in ascending order
     (descending with `reverse`)."""
@@ -76,7 +76,7 @@ class Cumulative:
 
 
 @final
-@dataclass(frozen=True)
+@record(frozen=True)
 class Contract:
     """dot_general: ((lhs contracting, rhs contracting), (lhs batch, rhs batch)); the result dtype is the output aval's;
     operands are converted to `compute` before multiplying, sums are kept in `compute`."""
@@ -86,7 +86,7 @@ class Contract:
 
 
 @final
-@dataclass(frozen=True)
+@record(frozen=True)
 class Update:
     """The result is operand 0, changed at `target(i)` for each i of `space` in row-major order.
 
@@ -102,7 +102,7 @@ class Update:
 
 
 @final
-@dataclass(frozen=True)
+@record(frozen=True)
 class Library:
     """`int32_t symbol(void** buffers, const int64_t* meta)`: buffers are the operands, then the results, all contiguous.
     `in_place`: result k starts as a copy of operand in_place[k] (-1: uninitialised); such an operand is not passed."""
@@ -113,7 +113,7 @@ class Library:
 
 
 @final
-@dataclass(frozen=True)
+@record(frozen=True)
 class Host:
     """Calls `callback(*ArrayImpls) -> sequence of arrays` with the GIL. `ordered`: keeps program order among ordered ones."""
 

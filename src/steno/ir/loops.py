@@ -18,9 +18,9 @@ blocks rounded up to a power of two, combines the blocks; last, the identity is 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any, Literal, Union, final
 
+from steno.core.record import field, record
 from steno.ir.expr import Expr
 from steno.ir.index import Index, LoopVar
 
@@ -29,7 +29,7 @@ LANES = 64
 
 
 @final
-@dataclass(frozen=True, eq=False)
+@record(frozen=True, eq=False)
 class Buffer:
     """`size` elements of the primitive `dtype`, by identity. kind: input (read only), output, arena (intermediate of the whole program),
     local (a thread's scratch for one outer point, on the stack, at most 64 KiB in all for a kernel)."""
@@ -41,7 +41,7 @@ class Buffer:
 
 
 @final
-@dataclass(frozen=True)
+@record(frozen=True)
 class Store:
     """buffer[offset] = value, where `guard` holds."""
 
@@ -52,7 +52,7 @@ class Store:
 
 
 @final
-@dataclass(frozen=True)
+@record(frozen=True)
 class Fold:
     """One or more accumulators folded together. `combine[k]` is an Expr over leaves acc 0..n-1 and elt 0..n-1."""
 
@@ -61,7 +61,7 @@ class Fold:
 
 
 @final
-@dataclass(frozen=True)
+@record(frozen=True)
 class MapStage:
     """for vars (row-major): the stores, in order. The last var is the vector loop unless `sequential`
     (then one element after the other: stores may collide). With no vars: once."""
@@ -72,7 +72,7 @@ class MapStage:
 
 
 @final
-@dataclass(frozen=True)
+@record(frozen=True)
 class RowReduce:
     """Fold `elements` (Exprs of `var`, 0 <= var < var.extent) in the canonical order, vector loop along `var`;
     the outcome is bound to `locals` (names of local leaves), to be used by later stages at the same outer point.
@@ -87,7 +87,7 @@ class RowReduce:
 
 
 @final
-@dataclass(frozen=True)
+@record(frozen=True)
 class TreeReduce:
     """The halving tree over the `var.extent` partial results `elements` (of `var`), then the identity; bound to `locals`."""
 
@@ -98,7 +98,7 @@ class TreeReduce:
 
 
 @final
-@dataclass(frozen=True)
+@record(frozen=True)
 class ColReduce:
     """For each point of `lane` (vector loop; parallel): fold `elements` over `var` in the canonical order, then `stores`, which may use
     the outcome as the local leaves `locals` (here one value for each lane) and `lane`.
@@ -113,7 +113,7 @@ class ColReduce:
 
 
 @final
-@dataclass(frozen=True)
+@record(frozen=True)
 class Cumulate:
     """For each point of `lane` (vector loop if given): acc = identity; for var ascending: acc = combine(acc, elements); stores
     (using acc as the local leaves `locals`). Reversal is in the elements' and stores' indices."""
@@ -130,7 +130,7 @@ Stage = Union[MapStage, RowReduce, TreeReduce, ColReduce, Cumulate]
 
 
 @final
-@dataclass(frozen=True)
+@record(frozen=True)
 class Kernel:
     """For each point of the outer loops (row-major, the flattened range split over threads): the stages in order.
     A kernel with no outer loops and a single MapStage over one var, not sequential, is *flat*: its vector loop is split over threads,
@@ -147,7 +147,7 @@ PARALLEL_NS = 20_000.0
 
 
 @final
-@dataclass(frozen=True)
+@record(frozen=True)
 class LibraryCall:
     """`int32_t symbol(void** buffers, const int64_t* meta)`; a status other than 0 ends the program with it."""
 
@@ -157,7 +157,7 @@ class LibraryCall:
 
 
 @final
-@dataclass(frozen=True)
+@record(frozen=True)
 class HostCall:
     """`steno_host_call(rt, index, buffers)`: operands then results; status as for LibraryCall."""
 
@@ -166,7 +166,7 @@ class HostCall:
 
 
 @final
-@dataclass(frozen=True)
+@record(frozen=True)
 class CopyBuffer:
     source: Buffer
     target: Buffer
@@ -176,7 +176,7 @@ Statement = Union[Kernel, LibraryCall, HostCall, CopyBuffer]
 
 
 @final
-@dataclass(frozen=True)
+@record(frozen=True)
 class Program:
     """`arena[k]` lies at byte `offsets[k]` (multiples of 64) of an arena of `arena_bytes`; offsets may overlap in memory where lifetimes do not.
     `inputs[k]`, `outputs[k]` are the pointer tables of the entry, in order. An output that is an input's buffer taken over is

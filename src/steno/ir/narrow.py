@@ -7,11 +7,12 @@ has from any wide value, with the format's own overflow and NaN rules. Integers 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, final
 
 import ml_dtypes
 import numpy as np
+
+from steno.core.record import record
 
 if TYPE_CHECKING:
     from steno.ir.expr import Builder, Expr
@@ -20,7 +21,7 @@ I8, U8, U16, U32, F16, F32 = (np.dtype(n) for n in ("int8", "uint8", "uint16", "
 
 
 @final
-@dataclass(frozen=True)
+@record(frozen=True)
 class IntFormat:
     """`bits` wide; the value is an int8 or uint8, the stored byte holds the low bits, its upper bits zero."""
 
@@ -31,7 +32,7 @@ class IntFormat:
 
 
 @final
-@dataclass(frozen=True)
+@record(frozen=True)
 class FloatFormat:
     """1 sign bit (none for `unsigned`), `exponent` and `mantissa` bits. `special`:
     ieee: exponent all ones is inf and NaN; fn: no inf, NaN is all ones; fnuz: no inf, no -0, NaN is the bits of -0;

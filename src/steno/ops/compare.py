@@ -73,20 +73,16 @@ def _total(relation: Callable[..., Any]) -> Callable[..., Any]:
     return lambda x, y: relation(total_order(x), total_order(y))
 
 
-def _equal_in_order(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    if x.dtype.kind == "c":
-        return (total_order(x.real) == total_order(y.real)) & (total_order(x.imag) == total_order(y.imag))
-    return total_order(x) == total_order(y)
-
-
 def _eq_to(b: Builder, x: Scalar, y: Scalar) -> Expr:
-    if isinstance(x, Pair) and isinstance(y, Pair):
-        return b.and_(_eq_to(b, x.first, y.first), _eq_to(b, x.second, y.second))
-    return b.eq(order_key(b, x), order_key(b, y))
+    return b.eq(x, y) if isinstance(x, Pair) else b.eq(order_key(b, x), order_key(b, y))
 
 
-eq_to = compare("eq_to", ANY, oracle=_equal_in_order, scalar=_eq_to)
-"""Equality in the total order -NaN < -inf < ... < -0 < +0 < ... < inf < NaN."""
+def _eq_to_oracle(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    return x == y if x.dtype.kind == "c" else total_order(x) == total_order(y)
+
+
+eq_to = compare("eq_to", ANY, oracle=_eq_to_oracle, scalar=_eq_to)
+"""Equality in the total order -NaN < -inf < ... < -0 < +0 < ... < inf < NaN; complex numbers have the usual one."""
 lt_to = compare("lt_to", REAL, oracle=_total(np.less), scalar=_by_key(less))
 le_to = compare("le_to", REAL, oracle=_total(np.less_equal), scalar=_by_key(_at_most))
 

@@ -15,9 +15,10 @@ from steno.core.op import OPS, Op
 from steno.ir.expr import Builder, Pair, Scalar
 from steno.ir.kinds import Cumulative
 from steno.ops.arithmetic import maximum, minimum
+from steno.ops.complex_functions import complex_exp, complex_log1p
 from steno.ops.convert import convert_element_type
 from steno.ops.families import COMPLEX, FLOAT, NUMBER, Domain, check_domain, edges, ordered
-from steno.ops.oracle import Oracle, accumulate, as_dtype, complex_mul, highest, lexicographic_less, lowest, primitive, widen
+from steno.ops.oracle import Oracle, accumulate, as_dtype, complex_mul, complex_of, highest, lexicographic_less, lowest, primitive, widen
 from steno.ops.reduce import accumulator
 from steno.ops.samples import filled, small
 
@@ -102,13 +103,15 @@ cummin = cumulative(
 
 
 def _logaddexp(b: Builder, p: Scalar, q: Scalar) -> Scalar:
-    """max + log1p(exp(-|p - q|)); complex: the one of greater real part, z, and the other, w: z + log1p(exp(w - z))."""
+    """max + log1p(exp(-|p - q|)). Complex: of the one of greater real part, z, and the other, w: z + log1p(exp(w - z)), the imaginary part
+    brought into [-pi, pi]."""
     if isinstance(p, Pair) and isinstance(q, Pair):
         swap = b.lt(p.first, q.first)
         z, w = b.select(swap, q, p), b.select(swap, p, q)
-        sum_ = b.add(z, b.call("complex_log1p", b.call("complex_exp", b.sub(w, z))))
         alone = b.or_(b.eq(w.first, -np.inf), b.eq(z.first, np.inf))
-        return b.select(alone, z, sum_)
+        out = b.select(alone, z, b.add(z, complex_log1p(b, complex_exp(b, b.sub(w, z)))))
+        turns = b.round_even(b.div(out.second, 2 * np.pi))
+        return b.pair(out.dtype, out.first, b.sub(out.second, b.mul(turns, 2 * np.pi)))
     top = b.max(p, q)
     gap = b.neg(b.abs(b.sub(p, q)))
     # inf - inf is no gap
@@ -121,7 +124,9 @@ def _logaddexp_oracle(p: np.ndarray, q: np.ndarray) -> np.ndarray:
     swap = p.real < q.real
     z, w = np.where(swap, q, p), np.where(swap, p, q)
     alone = (w.real == -np.inf) | (z.real == np.inf)
-    return np.where(alone, z, z + np.log1p(np.exp(w - z)))
+    out = np.where(alone, z, z + np.log1p(np.exp(w - z)))
+    turn = out.real.dtype.type(2 * np.pi)
+    return complex_of(out.real, out.imag - np.rint(out.imag / turn) * turn)
 
 
 cumlogsumexp = cumulative("cumlogsumexp", FLOAT | COMPLEX, identity=lowest, combine=_logaddexp, oracle=_logaddexp_oracle, ulps=32)

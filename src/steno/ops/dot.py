@@ -41,7 +41,8 @@ _RANK = {
     for k, d in enumerate(
         [
             dtypes.bool_, dtypes.uint2, dtypes.int2, dtypes.uint4, dtypes.int4, dtypes.uint8, dtypes.int8, dtypes.uint16, dtypes.int16,
-            dtypes.uint32, dtypes.int32, dtypes.uint64, dtypes.int64, *dtypes.NARROW_FLOATS, dtypes.float16, dtypes.bfloat16, dtypes.float32,
+            dtypes.uint32, dtypes.int32, dtypes.uint64, dtypes.int64, *dtypes.NARROW_FLOATS, dtypes.float16, dtypes.bfloat16,
+            dtypes.float32,
             dtypes.float64, dtypes.complex64, dtypes.complex128,
         ]
     )
@@ -54,7 +55,8 @@ def _check(x: ShapedArray, y: ShapedArray, dimension_numbers: DimensionNumbers) 
     for name, a, contract, batch in [("lhs", x, x_contract, x_batch), ("rhs", y, y_contract, y_batch)]:
         if any(not 0 <= d < a.ndim for d in (*contract, *batch)):
             raise TypeError(
-                f"{op}: {name} dimension numbers must lie in [0, {a.ndim}), got contracting {contract} and batch {batch} for {name} of shape {a.shape}"
+                f"{op}: {name} dimension numbers must lie in [0, {a.ndim}), got contracting {contract} and batch {batch} for {name} of "
+                f"shape {a.shape}"
             )
         if len(set(contract)) != len(contract) or len(set(batch)) != len(batch):
             raise TypeError(f"{op}: {name} dimension numbers must be distinct, got contracting {contract} and batch {batch}")
@@ -64,7 +66,8 @@ def _check(x: ShapedArray, y: ShapedArray, dimension_numbers: DimensionNumbers) 
         x_sizes, y_sizes = tuple(x.shape[d] for d in xs), tuple(y.shape[d] for d in ys)
         if x_sizes != y_sizes:
             raise TypeError(
-                f"{op}: {name} dimensions must have the same shape on both sides, got {x_sizes} (axes {tuple(xs)} of lhs, of shape {x.shape}) "
+                f"{op}: {name} dimensions must have the same shape on both sides, got {x_sizes} (axes {tuple(xs)} of lhs, of shape "
+                f"{x.shape}) "
                 f"and {y_sizes} (axes {tuple(ys)} of rhs, of shape {y.shape})"
             )
 
@@ -90,14 +93,15 @@ def _typ(x: ShapedArray, y: ShapedArray, *, dimension_numbers: DimensionNumbers,
         raise TypeError(f"dot_general: preferred_element_type must be a numeric dtype, got {wanted}")
     if dtypes.kind(wanted) in "iu" and dtypes.kind(natural) in "iu" and dtypes.itemsize_bits(wanted) < dtypes.itemsize_bits(natural):
         raise TypeError(
-            f"dot_general: preferred_element_type must not be narrower than the operands' dtype {dtypes.name(natural)}, got {dtypes.name(wanted)}"
+            f"dot_general: preferred_element_type must not be narrower than the operands' dtype {dtypes.name(natural)}, got "
+            f"{dtypes.name(wanted)}"
         )
     return ShapedArray(tuple(shape), wanted, all_weak(x, y))
 
 
 def compute_dtype(x: Any, y: Any, out: Any) -> np.dtype:
-    """What operands are converted to and sums are kept in: float32 for narrower floats; int32 at least for integers and bools (a bool result is
-    true if the sum is not 0); the result's own dtype if that is wider."""
+    """What operands are converted to and sums are kept in: float32 for narrower floats; int32 at least for integers and bools (a bool
+    result is true if the sum is not 0); the result's own dtype if that is wider."""
     natural = max(x, y, key=_RANK.__getitem__)
     wide = max(natural, out, key=_RANK.__getitem__)
     kind = dtypes.kind(wide)
@@ -157,11 +161,14 @@ def _samples() -> Iterable[Any]:
     yield (small((7, 5), f), small((7, 5), "complex64")), params((0,), (0,))
     yield (small((7, 5), f), small((7, 5), f)), params((0,), (0,), preferred=np.dtype(ml_dtypes.bfloat16))
     for xs, ys, p in [
-        ((4,), (4,), params((0,), (0,))), ((3, 4), (4,), params((1,), (0,))), ((4,), (4, 3), params((0,), (0,))), ((3, 4), (3, 4), params((1,), (1,))),
+        ((4,), (4,), params((0,), (0,))), ((3, 4), (4,), params((1,), (0,))), ((4,), (4, 3), params((0,), (0,))),
+        ((3, 4), (3, 4), params((1,), (1,))),
         ((4, 3), (4, 5), params((0,), (0,))), ((2, 3, 4), (2, 4, 5), params((2,), (1,), (0,), (0,))),
         ((4, 2, 3), (5, 4, 2), params((0,), (1,), (1,), (2,))), ((2, 3, 4), (4, 3, 5), params((1, 2), (1, 0))), ((), (), params((), ())),
-        ((3,), (4,), params((), ())), ((3, 0), (0, 4), params((1,), (0,))), ((0, 3), (3, 4), params((1,), (0,))), ((2, 3), (2, 3), params((1,), (1,), (0,), (0,))),
-        ((2, 3), (2, 3), params((), (), (0, 1), (0, 1))), ((1, 1), (1, 1), params((1,), (0,))), ((0, 2, 3), (0, 3, 2), params((2,), (1,), (0,), (0,))),
+        ((3,), (4,), params((), ())), ((3, 0), (0, 4), params((1,), (0,))), ((0, 3), (3, 4), params((1,), (0,))),
+        ((2, 3), (2, 3), params((1,), (1,), (0,), (0,))),
+        ((2, 3), (2, 3), params((), (), (0, 1), (0, 1))), ((1, 1), (1, 1), params((1,), (0,))),
+        ((0, 2, 3), (0, 3, 2), params((2,), (1,), (0,), (0,))),
         ((2, 2, 3, 4), (2, 2, 5, 4), params((3,), (3,), (0, 1), (0, 1))),
     ]:  # fmt: skip
         yield (small(xs, f), small(ys, f, seed=1)), p

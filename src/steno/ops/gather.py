@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple, final
 
 import ml_dtypes
@@ -13,6 +12,7 @@ import numpy as np
 from steno.core import dtypes
 from steno.core.aval import ShapedArray
 from steno.core.op import Op
+from steno.core.record import record
 from steno.ir.expr import Builder, Expr, Scalar
 from steno.ir.index import ZERO, Index, Value
 from steno.ir.kinds import Map, Read
@@ -23,8 +23,8 @@ Axes = tuple[int, ...]
 
 
 class GatherScatterMode(enum.Enum):
-    """What happens where a window does not lie inside the array. CLIP moves it inside; FILL_OR_DROP gives the fill value (gather) or leaves the
-    update out (scatter); PROMISE_IN_BOUNDS: it does not happen (if it does, no harm is done: gather clips, scatter drops)."""
+    """What happens where a window does not lie inside the array. CLIP moves it inside; FILL_OR_DROP gives the fill value (gather) or
+    leaves the update out (scatter); PROMISE_IN_BOUNDS: it does not happen (if it does, no harm is done: gather clips, scatter drops)."""
 
     CLIP = 1
     FILL_OR_DROP = 2
@@ -33,7 +33,8 @@ class GatherScatterMode(enum.Enum):
 
     @staticmethod
     def from_any(mode: str | GatherScatterMode | None) -> GatherScatterMode:
-        """ "clip", "fill", "drop", "promise_in_bounds", a mode; None is FILL_OR_DROP. ValueError for other strings, TypeError for other things."""
+        """ "clip", "fill", "drop", "promise_in_bounds", a mode; None is FILL_OR_DROP. ValueError for other strings, TypeError for other
+        things."""
         if isinstance(mode, GatherScatterMode):
             return mode
         if mode is None or mode in ("fill", "drop"):
@@ -53,8 +54,8 @@ class GatherScatterMode(enum.Enum):
 
 
 class GatherDimensionNumbers(NamedTuple):
-    """Where the axes of a gather come from. offset_dims: the result's axes that run through a window; collapsed_slice_dims: operand axes whose
-    window has size 1 and is no axis of the result; start_index_map: for each component of an index vector its operand axis;
+    """Where the axes of a gather come from. offset_dims: the result's axes that run through a window; collapsed_slice_dims: operand axes
+    whose window has size 1 and is no axis of the result; start_index_map: for each component of an index vector its operand axis;
     operand_batching_dims and start_indices_batching_dims: axes of operand and indices that run together."""
 
     offset_dims: Axes
@@ -65,7 +66,7 @@ class GatherDimensionNumbers(NamedTuple):
 
 
 @final
-@dataclass(frozen=True)
+@record(frozen=True)
 class Windows:
     """The geometry of gather and scatter. The *big* array (gather's result, scatter's updates) has window axes, one for each operand axis
     that is neither collapsed nor batching, and index axes, one for each axis of the indices but the last."""
@@ -167,7 +168,8 @@ def check_geometry(op: str, x: ShapedArray, indices: ShapedArray, w: Windows, na
     check_axes(op, indices_batching, w.indices_batching, indices.ndim - 1, ordered=False)
     if len(w.start_map) != indices.shape[-1]:
         raise TypeError(
-            f"{op}: {start_map} {w.start_map} must have one entry for each component of an index vector, got indices of shape {indices.shape}"
+            f"{op}: {start_map} {w.start_map} must have one entry for each component of an index vector, got indices of shape "
+            f"{indices.shape}"
         )
     for what, axes in [(collapsed, w.collapsed), (start_map, w.start_map)]:
         if set(axes) & set(w.operand_batching):
@@ -179,7 +181,8 @@ def check_geometry(op: str, x: ShapedArray, indices: ShapedArray, w: Windows, na
     for d, k in zip(w.operand_batching, w.indices_batching, strict=True):
         if x.shape[d] != indices.shape[k]:
             raise TypeError(
-                f"{op}: batching axes of operand and indices must have equal sizes, got {x.shape[d]} (operand axis {d}) and {indices.shape[k]} (indices axis {k})"
+                f"{op}: batching axes of operand and indices must have equal sizes, got {x.shape[d]} (operand axis {d}) and "
+                f"{indices.shape[k]} (indices axis {k})"
             )
 
 
@@ -219,13 +222,15 @@ def _typ(
         )
     if any(slice_sizes[d] != 1 for d in (*dn.collapsed_slice_dims, *dn.operand_batching_dims)):
         raise TypeError(
-            f"gather: slice_sizes must be 1 along collapsed and batching axes, got {slice_sizes} with collapsed_slice_dims {dn.collapsed_slice_dims} "
+            f"gather: slice_sizes must be 1 along collapsed and batching axes, got {slice_sizes} with collapsed_slice_dims "
+            f"{dn.collapsed_slice_dims} "
             f"and operand_batching_dims {dn.operand_batching_dims}"
         )
     kept = [s for d, s in enumerate(slice_sizes) if d not in dn.collapsed_slice_dims and d not in dn.operand_batching_dims]
     if len(kept) != len(dn.offset_dims):
         raise TypeError(
-            f"gather: each operand axis must be an offset, collapsed or batching axis, got {dimension_numbers} for an operand of shape {x.shape}"
+            f"gather: each operand axis must be an offset, collapsed or batching axis, got {dimension_numbers} for an operand of shape "
+            f"{x.shape}"
         )
     window, leading = iter(kept), iter(indices.shape[:-1])
     return x.update(shape=tuple(next(window) if a in dn.offset_dims else next(leading) for a in range(w.big_rank)))
@@ -261,7 +266,8 @@ def _oracle(
 
 
 def _lower(
-    avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedArray], *, dimension_numbers: GatherDimensionNumbers, slice_sizes: tuple[int, ...],
+    avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedArray], *, dimension_numbers: GatherDimensionNumbers,
+    slice_sizes: tuple[int, ...],
     mode: GatherScatterMode, fill_value: Any, **_: Any,
 ) -> Map:  # fmt: skip
     x, indices = avals_in

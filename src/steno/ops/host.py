@@ -1,7 +1,8 @@
 """Calls of Python functions from programs: debug prints and callbacks, pure and effectful ones.
 
-A `callback` parameter is a hashable function of flat arrays that returns a flat sequence of arrays. An exception it raises ends the program and
-reaches the caller as JaxRuntimeError, with the exception as its cause. `partitioned`, `sharding` and `vmap_method` are recorded as given."""
+A `callback` parameter is a hashable function of flat arrays that returns a flat sequence of arrays. An exception it raises ends the
+program and reaches the caller as JaxRuntimeError, with the exception as its cause. `partitioned`, `sharding` and `vmap_method` are
+recorded as given."""
 
 from __future__ import annotations
 
@@ -65,8 +66,8 @@ def guarded(run: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def check_results(name: str, results: Sequence[Any], avals: Sequence[ShapedArray]) -> list[np.ndarray]:
-    """What a callback returned as ndarrays of the promised types (keys as their words). 64-bit values are taken for 32-bit types while x64 is off.
-    ValueError for another number of results or another shape, TypeError for another dtype."""
+    """What a callback returned as ndarrays of the promised types (keys as their words). 64-bit values are taken for 32-bit types while x64
+    is off. ValueError for another number of results or another shape, TypeError for another dtype."""
     if len(results) != len(avals):
         raise ValueError(f"{name}: the callback returned {len(results)} results, its result_shape_dtypes has {len(avals)}")
     out = []
@@ -124,7 +125,8 @@ debug_callback = Op(
 
 
 def print_formatted(
-    arrays: Sequence[Any], *, fmt: str, in_tree: Any, static_args: tuple[tuple[int, Any], ...], np_printoptions: tuple[tuple[str, Any], ...],
+    arrays: Sequence[Any], *, fmt: str, in_tree: Any, static_args: tuple[tuple[int, Any], ...],
+    np_printoptions: tuple[tuple[str, Any], ...],
     has_placeholders: bool, logging_record: Callable[[str], None] | None, **_: Any,
 ) -> None:  # fmt: skip
     """Prints `fmt` filled with the arguments whose tree is `in_tree`: `arrays` in order, but for the `static_args`, (position, value)."""
@@ -152,8 +154,8 @@ debug_print = Op(
     effects=lambda *avals, **params: _debug_effect(params),
     multiple_results=True,
 )
-"""fmt, in_tree (a PyTreeDef of (args, kwargs)), static_args, np_printoptions (items), has_placeholders (else fmt is printed as it is), ordered,
-logging_record (what logs the text; None prints it), partitioned."""
+"""fmt, in_tree (a PyTreeDef of (args, kwargs)), static_args, np_printoptions (items), has_placeholders (else fmt is printed as it is),
+ordered, logging_record (what logs the text; None prints it), partitioned."""
 
 
 # pure_callback, io_callback
@@ -171,7 +173,9 @@ def _callback_oracle(name: str) -> Callable[..., list[np.ndarray]]:
 
 
 def _callback_lower(name: str) -> Callable[..., Host]:
-    def lower(avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedArray], *, callback: Any, ordered: bool = False, **params: Any) -> Host:
+    def lower(
+        avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedArray], *, callback: Any, ordered: bool = False, **params: Any
+    ) -> Host:
         return Host(returning(name, callback, avals_out), ordered)
 
     return lower

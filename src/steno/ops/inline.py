@@ -44,8 +44,8 @@ def scalar_function(program: Jaxpr | ClosedJaxpr) -> Callable[..., list[Scalar]]
 
 
 def _apply(b: Builder, op: Op, scalars: list[Scalar], avals_in: list[Any], avals_out: list[Any], params: dict[str, Any]) -> list[Scalar]:
-    if op.lower is not None:
-        kind = op.lower(avals_in, avals_out, **params)
+    kind = None if op.lower is None else op.lower(avals_in, avals_out, **params)
+    if kind is not None:
         if not isinstance(kind, Map):
             raise NotImplementedError(f"{op.name} inside a scalar computation: it works on whole arrays")
         out = kind.body(b, (), [_constant_read(s) for s in scalars])

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, final
 
 import ml_dtypes
 import numpy as np
 
 from steno.core import dtypes
+from steno.core.record import record
 from steno.ir.loops import BLOCK, LANES, halving
 from steno.ir.narrow import FORMATS, FloatFormat
 from steno.ir.primitives import apply
@@ -20,7 +20,7 @@ Array = np.ndarray
 
 
 @final
-@dataclass(frozen=True)
+@record(frozen=True)
 class Oracle:
     """An op's specification. A result may differ from `fun`'s by `ulps` units in the last place of the result's dtype, taken at
     max(|result|, `floor`) (for complex numbers at the modulus). With `ulps` 0 results are equal bit for bit, but for NaNs' signs and payloads."""
@@ -223,9 +223,12 @@ erfc = _by_element(math.erfc)
 
 
 def _lgamma(x: float) -> float:
-    if x <= 0 and x == math.floor(x):
+    if math.isinf(x) or x <= 0 and x == math.floor(x):
         return math.inf
-    return math.lgamma(x)
+    try:
+        return math.lgamma(x)
+    except OverflowError:
+        return math.inf
 
 
 lgamma = _by_element(_lgamma)

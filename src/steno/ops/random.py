@@ -1,12 +1,13 @@
 """Counter-based random bits: the threefry2x32 block function and the ops on PRNG keys that rest on it.
 
 Threefry-2x32 with 20 rounds: J. Salmon, M. Moraes, R. Dror, D. Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011. A key is two
-uint32 words. Which block an element takes depends on `threefry_partitionable` (a configuration knob, part of every cache key):
+uint32 words. Which block an element takes depends on the parameter `partitionable` (printed jaxprs leave it out, as JAX has it as a
+configuration):
 
 partitionable   element number n takes the block of counter (n >> 32, n mod 2**32): both words of it (64 bits, keys), or their exclusive or
-otherwise       all words wanted are numbered; with h half their number (rounded up), word j is the first word of block (j, j + h) for j < h,
-                else the second word of block (j - h, j); a counter beyond the last word is 0. Elements of 8 and 16 bits are parts of words,
-                the lowest first; those of 64 bits take word n (high) and word n + count (low)
+otherwise       all words wanted are numbered; with h half their number (rounded up), word j is the first word of block (j, j + h) for
+                j < h, else the second word of block (j - h, j); a counter beyond the last word is 0. Elements of 8 and 16 bits are parts
+                of words, the lowest first; those of 64 bits take word n (high) and word n + count (low)
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ import numpy as np
 
 from steno.core import dtypes
 from steno.core.aval import ShapedArray
-from steno.core.config import config
 from steno.core.interpret import to_array
 from steno.core.op import Op
 from steno.ir.expr import Builder, Expr, Pair, Scalar
@@ -131,7 +131,8 @@ def _word_code(b: Builder, key: Pair, j: Expr, total: int) -> Expr:
 def _check_stream(op: str, total: int) -> None:
     if total >= 1 << 32:
         raise NotImplementedError(
-            f"{op}: {total} words from one key with jax_threefry_partitionable=False; there are less than 2**32. Set it to True, or split the key"
+            f"{op}: {total} words from one key in the layout that is not partitionable; there are less than 2**32. Set "
+            f"jax_threefry_partitionable=True, or split the key"
         )
 
 
@@ -183,8 +184,8 @@ threefry2x32 = Op(
 
 
 def _seed_typ(seeds: ShapedArray, *, impl: dtypes.KeyDType) -> ShapedArray:
-    if dtypes.kind(seeds.dtype) not in "biu":
-        raise TypeError(f"PRNG key seed must be an integer; got {seeds.str_short()}")
+    if dtypes.kind(seeds.dtype) not in "iu":
+        raise TypeError(f"random_seed: seeds must be integers, got {seeds.str_short()}")
     return key_aval(seeds.shape)
 
 
@@ -207,7 +208,7 @@ def _seed_lower(avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedArray
 
 def _seed_samples() -> Iterable[Any]:
     for d, seeds in [
-        ("int32", [0, 1, -1, 2**31 - 1, -(2**31)]), ("uint32", [0, 2**32 - 1]), ("int8", [-1, 5]), ("bool", [False, True]), ("uint8", [255]),
+        ("int32", [0, 1, -1, 2**31 - 1, -(2**31)]), ("uint32", [0, 2**32 - 1]), ("int8", [-1, 5]), ("uint8", [255]),
         ("int64", [-1, 2**40 + 5, -(2**63)]), ("uint64", [2**64 - 1, 7]),
     ]:  # fmt: skip
         yield (np.array(seeds, d),), dict(impl=dtypes.key_fry)
@@ -334,7 +335,7 @@ random_fold_in = Op(
 # random_split
 
 
-def _split_typ(keys: ShapedArray, *, shape: Shape) -> ShapedArray:
+def _split_typ(keys: ShapedArray, *, shape: Shape, partitionable: bool = True) -> ShapedArray:
     check_keys("random_split", keys)
     _check_shape("random_split", shape)
     return key_aval((*keys.shape, *shape))
@@ -345,9 +346,9 @@ def _check_shape(op: str, shape: Shape) -> None:
         raise ValueError(f"{op}: shape must not hold negative sizes, got {tuple(shape)}")
 
 
-def _split_oracle(keys: np.ndarray, *, shape: Shape) -> np.ndarray:
+def _split_oracle(keys: np.ndarray, *, shape: Shape, partitionable: bool = True) -> np.ndarray:
     count = math.prod(shape)
-    if config._state.threefry_partitionable:
+    if partitionable:
         k0, k1 = key_words(keys[..., None])
         out = join_words(*threefry_arrays(k0, k1, *_counters(count)))
     else:
@@ -357,8 +358,8 @@ def _split_oracle(keys: np.ndarray, *, shape: Shape) -> np.ndarray:
     return out.reshape((*keys.shape, *shape))
 
 
-def _split_lower(avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedArray], *, shape: Shape) -> Map:
-    rank, partitionable, total = avals_in[0].ndim, config._state.threefry_partitionable, 2 * math.prod(shape)
+def _split_lower(avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedArray], *, shape: Shape, partitionable: bool = True) -> Map:
+    rank, total = avals_in[0].ndim, 2 * math.prod(shape)
     if not partitionable:
         _check_stream("random_split", total)
 
@@ -380,18 +381,21 @@ random_split = Op(
     typ=_split_typ,
     oracle=_split_oracle,
     lower=_split_lower,
-    cost=lambda avals_in, avals_out, *, shape: NS_PER_BLOCK * avals_out[0].size,
+    cost=lambda avals_in, avals_out, **_: NS_PER_BLOCK * avals_out[0].size,
     samples=lambda: [
-        *_key_samples((), (3,), shape=(2,)), *_key_samples((), shape=()), *_key_samples((), shape=(2, 3)), *_key_samples((2,), (0,), shape=(0, 2)),
-        *_key_samples((2, 1), shape=(5,)),
+        s
+        for partitionable in (True, False)
+        for shape in [(2,), (), (2, 3), (0, 2), (5,)]
+        for s in _key_samples((), (2, 1), (0,), shape=shape, partitionable=partitionable)
     ],
-)  # fmt: skip
+    show=lambda params: {"shape": params["shape"]},
+)
 
 
 # random_bits
 
 
-def _bits_typ(keys: ShapedArray, *, bit_width: int, shape: Shape) -> ShapedArray:
+def _bits_typ(keys: ShapedArray, *, bit_width: int, shape: Shape, partitionable: bool = True) -> ShapedArray:
     check_keys("random_bits", keys)
     if bit_width not in (8, 16, 32, 64):
         raise TypeError(f"random_bits: bit_width must be 8, 16, 32 or 64, got {bit_width}")
@@ -399,9 +403,9 @@ def _bits_typ(keys: ShapedArray, *, bit_width: int, shape: Shape) -> ShapedArray
     return ShapedArray((*keys.shape, *shape), np.dtype(f"uint{bit_width}"))
 
 
-def _bits_oracle(keys: np.ndarray, *, bit_width: int, shape: Shape) -> np.ndarray:
+def _bits_oracle(keys: np.ndarray, *, bit_width: int, shape: Shape, partitionable: bool = True) -> np.ndarray:
     count, dtype = math.prod(shape), np.dtype(f"uint{bit_width}")
-    if config._state.threefry_partitionable:
+    if partitionable:
         k0, k1 = key_words(keys[..., None])
         first, second = threefry_arrays(k0, k1, *_counters(count))
         out = join_words(second, first) if bit_width == 64 else (first ^ second).astype(dtype)
@@ -419,8 +423,10 @@ def _bits_oracle(keys: np.ndarray, *, bit_width: int, shape: Shape) -> np.ndarra
     return out.reshape((*keys.shape, *shape))
 
 
-def _bits_lower(avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedArray], *, bit_width: int, shape: Shape) -> Map:
-    rank, partitionable, dtype = avals_in[0].ndim, config._state.threefry_partitionable, avals_out[0].dtype
+def _bits_lower(
+    avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedArray], *, bit_width: int, shape: Shape, partitionable: bool = True
+) -> Map:
+    rank, dtype = avals_in[0].ndim, avals_out[0].dtype
     total = -(-bit_width * math.prod(shape) // 32)
     if not partitionable:
         _check_stream("random_bits", total)
@@ -448,13 +454,15 @@ random_bits = Op(
     typ=_bits_typ,
     oracle=_bits_oracle,
     lower=_bits_lower,
-    cost=lambda avals_in, avals_out, *, bit_width, shape: NS_PER_BLOCK * avals_out[0].size,
+    cost=lambda avals_in, avals_out, **_: NS_PER_BLOCK * avals_out[0].size,
     samples=lambda: [
         s
+        for partitionable in (True, False)
         for width in (8, 16, 32, 64)
         for shape in [(), (1,), (5,), (2, 3), (0,), (7, 3)]
-        for s in _key_samples((), (2,), bit_width=width, shape=shape)
+        for s in _key_samples((), (2,), bit_width=width, shape=shape, partitionable=partitionable)
     ],
+    show=lambda params: {k: params[k] for k in ("bit_width", "shape")},
 )
 """Uniform unsigned integers of `bit_width` bits, `shape` of them for each key."""
 

@@ -10,7 +10,8 @@ import numpy as np
 
 NARROW = ("bfloat16", "float8_e4m3fn", "float8_e5m2", "int4", "uint4")
 WIDE = (
-    "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64", "complex64", "complex128",
+    "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64", "complex64",
+    "complex128",
 )  # fmt: skip
 
 

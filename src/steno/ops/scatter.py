@@ -1,4 +1,5 @@
-"""The scatters: windows of an array changed at run-time positions. Updates take effect one after the other, in row-major order of `updates`."""
+"""The scatters: windows of an array changed at run-time positions. Updates take effect one after the other, in row-major order of
+`updates`."""
 
 from __future__ import annotations
 
@@ -25,8 +26,8 @@ from steno.ops.shape import same_dtype
 
 class ScatterDimensionNumbers(NamedTuple):
     """Where the axes of a scatter come from. update_window_dims: the updates' axes that run through a window; inserted_window_dims: operand
-    axes whose window has size 1 and is no axis of the updates; scatter_dims_to_operand_dims: for each component of an index vector its operand
-    axis; operand_batching_dims and scatter_indices_batching_dims: axes of operand and indices that run together."""
+    axes whose window has size 1 and is no axis of the updates; scatter_dims_to_operand_dims: for each component of an index vector its
+    operand axis; operand_batching_dims and scatter_indices_batching_dims: axes of operand and indices that run together."""
 
     update_window_dims: Axes
     inserted_window_dims: Axes
@@ -128,7 +129,8 @@ def _oracle(
 
 
 def _lower(
-    avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedArray], *, dimension_numbers: ScatterDimensionNumbers, mode: GatherScatterMode,
+    avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedArray], *, dimension_numbers: ScatterDimensionNumbers,
+    mode: GatherScatterMode,
     update_jaxpr: Jaxpr | None, unique_indices: bool, **_: Any,
 ) -> Update:  # fmt: skip
     x, _indices, updates = avals_in

@@ -1,5 +1,5 @@
-"""Ops that move elements without arithmetic: reshape, transpose, broadcast_in_dim, squeeze, concatenate, pad, rev, slice, iota, split, tile, stack,
-unstack. Each is index arithmetic, inlined into whatever reads the result."""
+"""Ops that move elements without arithmetic: reshape, transpose, broadcast_in_dim, squeeze, concatenate, pad, rev, slice, iota, split,
+tile, stack, unstack. Each is index arithmetic, inlined into whatever reads the result."""
 
 from __future__ import annotations
 
@@ -210,7 +210,8 @@ def _broadcast_samples() -> Iterable[Any]:
     for d in sample_dtypes():
         yield (filled((), d),), dict(shape=(2, 3), broadcast_dimensions=(), sharding=None)
     for old, new, dims in [
-        ((3, 4), (2, 3, 4), (1, 2)), ((3, 1), (3, 4), (0, 1)), ((3,), (3, 5), (0,)), ((1,), (5,), (0,)), ((1,), (0,), (0,)), ((0,), (2, 0), (1,)),
+        ((3, 4), (2, 3, 4), (1, 2)), ((3, 1), (3, 4), (0, 1)), ((3,), (3, 5), (0,)), ((1,), (5,), (0,)), ((1,), (0,), (0,)),
+        ((0,), (2, 0), (1,)),
         ((), (), ()), ((2, 3), (3, 2), (1, 0)), ((4,), (4, 1, 1), (0,)),
     ]:  # fmt: skip
         yield (filled(old, "float32"),), dict(shape=new, broadcast_dimensions=dims, sharding=None)
@@ -285,7 +286,20 @@ def _concatenate_typ(*xs: ShapedArray, dimension: int) -> ShapedArray:
     return ShapedArray(tuple(shape), xs[0].dtype, all_weak(*xs))
 
 
-def _concatenate_lower(avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedArray], *, dimension: int) -> Map:
+_PIECES = 16  # so many operands are selected among, element by element; more are joined in groups first
+
+
+def _groups(xs: Sequence[Any]) -> list[Sequence[Any]]:
+    return [xs[k : k + _PIECES] for k in range(0, len(xs), _PIECES)]
+
+
+def _concatenate_expand(*xs: Any, dimension: int) -> Any:
+    return concatenate(*(concatenate(*group, dimension=dimension) for group in _groups(xs)), dimension=dimension)
+
+
+def _concatenate_lower(avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedArray], *, dimension: int) -> Map | None:
+    if len(avals_in) > _PIECES:
+        return None
     ends = np.cumsum([x.shape[dimension] for x in avals_in]).tolist()
 
     def body(b: Builder, indices: Sequence[Index], reads: Sequence[Read]) -> Scalar:
@@ -326,6 +340,8 @@ def _concatenate_samples() -> Iterable[Any]:
         (((0,), (0,)), 0),
         (((0, 2), (3, 2)), 0),
         (((1, 1),) * 5, 1),
+        (((2, 1),) * 37, 1),
+        (((3,),) * 300, 0),
         (((2, 3, 4), (2, 1, 4)), 1),
     ]:
         yield tuple(filled(s, "float32", seed=k) for k, s in enumerate(shapes)), dict(dimension=dim)
@@ -336,6 +352,7 @@ concatenate = Op(
     typ=_concatenate_typ,
     oracle=lambda *xs, dimension: np.concatenate(xs, dimension),
     lower=_concatenate_lower,
+    expand=_concatenate_expand,
     samples=_concatenate_samples,
 )
 
@@ -351,7 +368,13 @@ def _stack_typ(*xs: ShapedArray, axis: int) -> ShapedArray:
     return ShapedArray((*xs[0].shape[:axis], len(xs), *xs[0].shape[axis:]), xs[0].dtype, all_weak(*xs))
 
 
-def _stack_lower(avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedArray], *, axis: int) -> Map:
+def _stack_expand(*xs: Any, axis: int) -> Any:
+    return concatenate(*(stack(*group, axis=axis) for group in _groups(xs)), dimension=axis)
+
+
+def _stack_lower(avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedArray], *, axis: int) -> Map | None:
+    if len(avals_in) > _PIECES:
+        return None
     ends = range(1, len(avals_in) + 1)
 
     def body(b: Builder, indices: Sequence[Index], reads: Sequence[Read]) -> Scalar:
@@ -364,11 +387,13 @@ def _stack_lower(avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedArra
 def _stack_samples() -> Iterable[Any]:
     for d in sample_dtypes():
         yield (filled((3,), d), filled((3,), d, seed=1)), dict(axis=0)
-    for shape, n, axis in [((), 3, 0), ((2, 3), 2, 1), ((2, 3), 3, 2), ((0,), 2, 1), ((4,), 1, 0)]:
+    for shape, n, axis in [((), 3, 0), ((2, 3), 2, 1), ((2, 3), 3, 2), ((0,), 2, 1), ((4,), 1, 0), ((), 40, 0), ((2, 3), 17, 1)]:
         yield tuple(filled(shape, "float32", seed=k) for k in range(n)), dict(axis=axis)
 
 
-stack = Op("stack", typ=_stack_typ, oracle=lambda *xs, axis: np.stack(xs, axis), lower=_stack_lower, samples=_stack_samples)
+stack = Op(
+    "stack", typ=_stack_typ, oracle=lambda *xs, axis: np.stack(xs, axis), lower=_stack_lower, expand=_stack_expand, samples=_stack_samples
+)
 
 
 # split, unstack
@@ -522,7 +547,8 @@ def _pad_samples() -> Iterable[Any]:
     for d in sample_dtypes():
         yield (filled((2, 3), d), filled((), d, seed=1)), dict(padding_config=((1, 2, 0), (0, -1, 1)))
     for shape, config in [
-        ((5,), ((-2, -2, 0),)), ((5,), ((-1, 3, 2),)), ((5,), ((-3, -1, 1),)), ((0,), ((1, 2, 3),)), ((), ()), ((3, 2), ((0, 0, 0), (0, 0, 0))),
+        ((5,), ((-2, -2, 0),)), ((5,), ((-1, 3, 2),)), ((5,), ((-3, -1, 1),)), ((0,), ((1, 2, 3),)), ((), ()),
+        ((3, 2), ((0, 0, 0), (0, 0, 0))),
         ((1,), ((2, 0, 4),)), ((2,), ((5, -6, 0),)), ((3, 4), ((-1, 0, 0), (2, 2, 1))), ((3,), ((-5, 3, 0),)),
     ]:  # fmt: skip
         yield (filled(shape, "float32"), filled((), "float32", seed=1)), dict(padding_config=config)

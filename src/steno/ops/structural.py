@@ -14,7 +14,6 @@ from steno.core.op import Op
 from steno.ir.kinds import Map
 from steno.ops.samples import filled, sample_dtypes
 
-
 # jit
 
 

@@ -1,6 +1,6 @@
 """Elementary and special functions, each an op of one operand (atan2 and pow: two), and polynomials.
 
-The code calls the compiler's vector functions by name (`Builder.call`); those of complex numbers are called `complex_<name>`. The
+The code calls the compiler's vector functions by name (`Builder.call`); those of complex numbers are in `complex_functions`. The
 specifications compute in a wider format; the bounds on errors, in units in the last place, are part of the records.
 """
 
@@ -16,7 +16,7 @@ from steno.core.aval import ShapedArray
 from steno.core.op import Op
 from steno.ir.expr import Builder, Narrow, Pair
 from steno.ir.kinds import Scalar
-from steno.ops import oracle
+from steno.ops import complex_functions, oracle
 from steno.ops.families import (
     COMPLEX,
     FLOAT,
@@ -28,9 +28,11 @@ from steno.ops.families import (
     common_shape,
     edges,
     elementwise_lower,
+    finite_complex,
     ordered,
     pairs,
     unary,
+    unary_samples,
 )
 from steno.ops.oracle import Oracle, complex_mul, complex_of, direct, widen, wider
 from steno.ops.samples import filled
@@ -42,7 +44,7 @@ def function(name: str) -> Callable[..., Scalar]:
     """Scalar code that calls a function of real or complex arguments; `accuracy` asks for no more than there is."""
 
     def scalar(b: Builder, *xs: Scalar, accuracy: Any = None) -> Scalar:
-        return b.call(f"complex_{name}" if isinstance(xs[0], Pair) else name, *xs)
+        return complex_functions.FUNCTIONS[name](b, *xs) if isinstance(xs[0], Pair) else b.call(name, *xs)
 
     return scalar
 
@@ -54,7 +56,8 @@ def _specify(fun: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
 
 def elementary(name: str, domain: Any, fun: Callable[..., np.ndarray], ulps: float, floor: float = 0.0, **fields: Any) -> Op:
     """An op of the function `name`, specified by `fun` in a wider format."""
-    return unary(name, domain, oracle=_specify(fun), scalar=function(name), ulps=ulps, floor=floor, **fields)
+    samples = unary_samples(domain, clean=finite_complex)
+    return unary(name, domain, oracle=_specify(fun), scalar=function(name), ulps=ulps, floor=floor, samples=samples, **fields)
 
 
 exp = elementary("exp", INEXACT, np.exp, 1)
@@ -91,7 +94,7 @@ def _sqrt(b: Builder, x: Scalar, *, accuracy: Any = None) -> Scalar:
 
 
 def _rsqrt(b: Builder, x: Scalar, *, accuracy: Any = None) -> Scalar:
-    return b.call("complex_rsqrt", x) if isinstance(x, Pair) else b.div(b.const(1, x.dtype), b.sqrt(x))
+    return complex_functions.complex_rsqrt(b, x) if isinstance(x, Pair) else b.div(b.const(1, x.dtype), b.sqrt(x))
 
 
 def _sqrt_oracle(x: np.ndarray, *, accuracy: Any = None) -> np.ndarray:
@@ -153,7 +156,7 @@ def _complex_pow(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 def _pow(b: Builder, x: Scalar, y: Scalar) -> Scalar:
     if isinstance(x, Pair):
-        return b.call("complex_pow", x, b.convert(y, x.dtype))
+        return complex_functions.complex_pow(b, x, b.convert(y, x.dtype))
     if y.dtype not in INT:
         return b.call("pow", x, y)
     # the parity of an integer exponent is lost in a float

@@ -21,7 +21,7 @@ from steno.ir.expr import F32, F64, FUNCTIONS, I32, I64, U32, U64, Builder, Expr
 @dataclass(frozen=True)
 class Machine:
     """A binary floating-point format. `magic`: a sum with 1.5 * 2**mantissa has the nearest integer in its low bits.
-    LN2, LOG2E, PI_2 (pi / 2) are sums of floats, the first part exact to its last bit."""
+    LN2, LOG2E, PI_2 (pi / 2) are sums of floats."""
 
     dtype: np.dtype
     signed: np.dtype
@@ -56,7 +56,7 @@ MACHINES = {
         F32, I32, U32, 23, 127, "_32",
         LN2=(0.693147182464599609375, -1.904654323148236017e-09),
         LOG2E=(1.44269502162933349609375, 1.92596299112661746887e-08),
-        PI_2=(1.57079637050628662109375, -4.37113900018624283e-08, 1.71512451000588e-15),
+        PI_2=(1.570796251296997, 7.549789415861596e-08, 5.390302529957765e-15),
     ),
     F64: Machine(
         F64, I64, U64, 52, 1023, "_64",

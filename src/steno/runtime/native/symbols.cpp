@@ -3,6 +3,7 @@
 
 #include "executable.h"
 #include "gemm.h"
+#include "sort.h"
 #include "threads.h"
 
 namespace steno {
@@ -15,6 +16,7 @@ const struct {
 } table[] = {
     {"steno_parallel_for", reinterpret_cast<void *>(steno_parallel_for)},
     {"steno_host_call", reinterpret_cast<void *>(steno_host_call)},
+    {"steno_sort", reinterpret_cast<void *>(steno_sort)},
     {"steno_gemm", reinterpret_cast<void *>(steno_gemm)},
 };
 

@@ -1,0 +1,3 @@
+"""For programs that look into recorded programs."""
+
+from steno.extend import core as core

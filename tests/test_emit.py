@@ -1,0 +1,493 @@
+"""Emitted code = the reference interpreter, bit for bit, on every target that this machine runs, with one thread and two."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import random
+import re
+
+import numpy as np
+import pytest
+from random_loops import DTYPES, PARALLEL, Code, random_program, same, values
+
+from steno.compiler.emit import emit
+from steno.compiler.link import SYMBOLS, CompileError, asm, compile_object, llvm, load
+from steno.compiler.target import AVX2, NEON, host_target
+from steno.ir import interp_loops
+from steno.ir.expr import Builder
+from steno.ir.index import Index, LoopVar, Value, var
+from steno.ir.loops import (
+    BLOCK,
+    Buffer,
+    ColReduce,
+    CopyBuffer,
+    Cumulate,
+    Fold,
+    HostCall,
+    Kernel,
+    LibraryCall,
+    MapStage,
+    Program,
+    RowReduce,
+    Store,
+)
+
+B, F16, F32, F64, I32, I64 = (np.dtype(n) for n in ("bool", "float16", "float32", "float64", "int32", "int64"))
+HOST = host_target()
+TARGETS = [HOST] if HOST in (AVX2, NEON) else [HOST, AVX2]
+KINDS = {"map_kernel": 14, "row_kernel": 12, "column_kernel": 12, "running_kernel": 10, "block_kernels": 6}
+
+targets = pytest.mark.parametrize("target", TARGETS, ids=lambda t: t.name)
+
+
+def compare(program, inputs, target, threads=(1, 2)):
+    want = interp_loops.run(program, inputs)
+    code = Code(program, target)
+    for n in threads:
+        for k, (x, y) in enumerate(zip(code(inputs, n), want, strict=True)):
+            assert same(x, y), f"{program.outputs[k]}, {n} threads: {x[x != y][:5]} for {y[x != y][:5]}\n"
+
+
+def single(stages, inputs, outputs, outer=(), cost=0.0, target=HOST):
+    """One kernel against the interpreter; inputs: {Buffer: array}."""
+    stages = stages if isinstance(stages, tuple) else (stages,)
+    program = Program(tuple(inputs), tuple(outputs), (), (), 0, (Kernel("k", tuple(outer), stages, cost),))
+    compare(program, list(inputs.values()), target)
+    return program
+
+
+@pytest.mark.parametrize("seed_block", range(3))
+@pytest.mark.parametrize("kind", KINDS)
+@targets
+def test_random_programs(target, kind, seed_block):
+    for seed in range(1000 + seed_block, 1000 + seed_block + 3 * KINDS[kind] // 3, 3):
+        program, inputs = random_program(seed, kind)
+        compare(program, inputs, target)
+
+
+# ---- every op ----
+
+BINARY = {"add": "fiu", "sub": "fiu", "mul": "fiu", "div": "fiu", "rem": "fiu", "min": "fiub", "max": "fiub", "copysign": "f", "and_": "iub", "or_": "iub", "xor": "iub",
+          "shl": "iu", "lshr": "iu", "ashr": "iu", "eq": "fiub", "ne": "fiub", "lt": "fiub", "le": "fiub", "gt": "fiub", "ge": "fiub"}  # fmt: skip
+UNARY = {
+    "neg": "fiu",
+    "abs": "fiu",
+    "sqrt": "f",
+    "floor": "f",
+    "ceil": "f",
+    "round_even": "f",
+    "trunc": "f",
+    "not_": "iub",
+    "clz": "iu",
+    "popcnt": "iu",
+}
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@targets
+def test_every_op_at_every_dtype(target, dtype):
+    """On special and random values: as vectors, as scalars, with constant operands."""
+    rng = random.Random(str(dtype))
+    n = 1200
+    special = np.unique(values(rng, dtype, 400).astype(dtype))[:30]
+    a = np.concatenate([np.repeat(special, len(special)), values(rng, dtype, n)])[: n + 300]
+    c = np.concatenate([np.tile(special, len(special)), values(rng, dtype, n)])[: n + 300]
+    m = min(len(a), len(c))
+    x, y, z = (Buffer(name, dtype, m, "input") for name in "xyz")
+    inputs = {x: a[:m], y: c[:m], z: values(rng, dtype, m)}
+    b = Builder()
+    v = LoopVar("v", m)
+    i = var(v)
+    ex, ey, ez = b.load(x, i), b.load(y, i), b.load(z, i)
+    results = [getattr(b, f)(ex, ey) for f, kinds in BINARY.items() if dtype.kind in kinds]
+    results += [getattr(b, f)(ex) for f, kinds in UNARY.items() if dtype.kind in kinds]
+    results += [b.convert(ex, d) for d in DTYPES if d != dtype]
+    results += [b.select(b.lt(ex, ey), ey, ez), b.rare(b.lt(ex, ey), ey, b.select(b.eq(ez, ex), ex, ez))]
+    for k in special[::5]:
+        for f in ("min", "max", "div", "rem"):
+            if dtype.kind in BINARY[f]:
+                results += [getattr(b, f)(ex, b.const(k.item(), dtype))]
+        results += [b.max(b.const(k.item(), dtype), ex)]
+    if dtype.kind == "f":
+        results += [b.fma(ex, ey, ez), b.add(b.mul(ex, ey), ez)]
+        results += [b.bitcast(ex, np.dtype(f"uint{8 * dtype.itemsize}"))]
+        power = b.max(b.min(b.round_even(ey), 2044 if dtype == F64 else 252), -2044 if dtype == F64 else -252)
+        results += [b.scale(b.select(b.lt(ex, 0), b.const(-1.7, dtype), b.const(0.3, dtype)), b.select(b.eq(power, power), power, 0.0))]
+    if dtype.kind in "iu":
+        results += [f(ex, k) for f in (b.shl, b.lshr, b.ashr) for k in (1, 8 * dtype.itemsize - 1)]
+    if dtype.kind == "u" and dtype.itemsize >= 4:
+        results += [b.mulhi(ex, ey)]
+    outputs = [Buffer(f"o{k}", r.dtype, m, "output") for k, r in enumerate(results)]
+    stores = [Store(o, i, r) for o, r in zip(outputs, results, strict=True)]
+    programs = []
+    for sequential in (False, True):
+        stages = [MapStage((v,), tuple(stores[k : k + 4]), sequential) for k in range(0, len(stores), 4)]
+        programs.append(Program(tuple(inputs), tuple(outputs), (), (), 0, tuple(Kernel("k", (), (s,)) for s in stages)))
+    want = interp_loops.run(programs[0], list(inputs.values()))
+    for program in programs:
+        for k, (got, right) in enumerate(zip(Code(program, target)(list(inputs.values())), want, strict=True)):
+            assert same(got, right), (results[k], got[got != right][:5], right[got != right][:5])
+
+
+@targets
+def test_float16_storage(target):
+    every = np.arange(65536, dtype=np.uint16).view(np.float16)
+    rng = np.random.default_rng(0)
+    singles = np.concatenate(
+        [rng.standard_normal(3000) * 10.0 ** rng.integers(-9, 6, 3000), [np.nan, np.inf, -np.inf, 65519.9, 65520.0, 5.9e-8, 2.98e-8, -0.0]]
+    ).astype(np.float32)
+    b = Builder()
+    x, y = Buffer("x", F16, len(every), "input"), Buffer("y", F32, len(singles), "input")
+    outputs = [Buffer("o", F32, len(every), "output"), Buffer("p", F16, len(singles), "output")]
+    v, w = LoopVar("v", len(every)), LoopVar("w", len(singles))
+    program = Program((x, y), tuple(outputs), (), (), 0, (
+        Kernel("up", (), (MapStage((v,), (Store(outputs[0], var(v), b.node("convert", F32, (b._leaf("load", F16, (x, var(v), None)),))),)),)),
+        Kernel("down", (), (MapStage((w,), (Store(outputs[1], var(w), b.node("convert", F16, (b.load(y, var(w)),))),)),)),
+    ))  # fmt: skip
+    compare(program, [every, singles], target)
+
+
+# ---- addresses ----
+
+
+@targets
+@pytest.mark.parametrize("dtype", [np.dtype("int8"), np.dtype("int16"), F32, F64, B], ids=str)
+def test_access_patterns(target, dtype):
+    """Reversed, strided, repeated, tiled, transposed, gathered, at and beyond the ends of buffers of exactly the needed size."""
+    rng = random.Random(1)
+    b = Builder()
+    for n in (1, 2, 7, 16, 33, 100, 257):
+        v = LoopVar("v", n)
+        at = [
+            var(v) * 2,
+            var(v) * 2 + 1,
+            var(v) * 3,
+            Index(n - 1) - var(v),
+            Index(2 * n - 2) - var(v) * 2,
+            var(v) // 2,
+            var(v) // 3,
+            var(v) % 4,
+            var(v) % 3,
+            var(v) // 16,
+            var(v) % 64,
+            (var(v) * 5) % 7,
+            var(v) // 4 + var(v) % 4,
+        ]
+        inputs, stores, outputs = {}, [], []
+        for k, i in enumerate(at):
+            x = Buffer(f"x{k}", dtype, i.hi + 1, "input")
+            inputs[x] = values(rng, dtype, x.size)
+            outputs.append(Buffer(f"o{k}", dtype, n, "output"))
+            stores.append(Store(outputs[-1], var(v), b.load(x, i)))
+            if len(i.terms) == 1 and i.terms[0][0] is v:  # also as the target
+                outputs.append(Buffer(f"p{k}", dtype, i.hi + 1, "output"))
+                stores.append(Store(outputs[-1], i, b.load(x, i)))
+        single(MapStage((v,), tuple(stores)), inputs, outputs, target=target)
+
+
+@targets
+def test_gather_and_scatter(target):
+    b = Builder()
+    rng = np.random.default_rng(0)
+    n = 130
+    for itype in ("int32", "int64", "uint8"):
+        ids = Buffer("ids", np.dtype(itype), n, "input")
+        x, o, p = Buffer("x", F32, 200, "input"), Buffer("o", F32, n, "output"), Buffer("p", F32, 200, "output")
+        v = LoopVar("v", n)
+        at = Index(0, ((Value(b.convert(b.load(ids, var(v)), I64), 0, 199), 1),))
+        stores = (Store(o, var(v), b.load(x, at)), Store(p, at, b.load(x, at + 0, b.gt(b.index(at), 3)), b.gt(b.index(at), 3)))
+        single(
+            MapStage((v,), stores),
+            {ids: rng.permutation(200)[:n].astype(itype), x: rng.standard_normal(200).astype("f")},
+            [o, p],
+            target=target,
+        )
+
+
+@targets
+def test_colliding_stores_happen_in_order(target):
+    b = Builder()
+    n = 300
+    ids, x, o = Buffer("ids", I32, n, "input"), Buffer("x", F32, n, "input"), Buffer("o", F32, 10, "output")
+    v = LoopVar("v", n)
+    at = Index(0, ((Value(b.convert(b.load(ids, var(v)), I64), 0, 9), 1),))
+    inside = b.lt(b.load(ids, var(v)), 10)
+    rng = np.random.default_rng(0)
+    data = {ids: rng.integers(0, 13, n).astype(np.int32), x: rng.standard_normal(n).astype("f")}
+    single(MapStage((v,), (Store(o, at, b.add(b.load(o, at, inside), b.load(x, var(v))), inside),), True), data, [o], target=target)
+
+
+@targets
+def test_update_in_place_of_an_input(target):
+    """An output that is an input's buffer."""
+    b = Builder()
+    n = 333
+    x = Buffer("x", F32, n, "output")
+    v = LoopVar("v", n)
+    program = Program((x,), (x,), (), (), 0, (Kernel("k", (), (MapStage((v,), (Store(x, var(v), b.mul(b.load(x, var(v)), 3.0)),)),)),))
+    compare(program, [np.arange(n, dtype=np.float32)], target)
+
+
+@targets
+def test_nothing_is_read_where_a_guard_is_false(target):
+    """Only element 0 of the buffer is in accessible memory (which scalar code may read instead)."""
+    b = Builder()
+    page = mmap.PAGESIZE
+    memory = mmap.mmap(-1, 2 * page)
+    start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    libc = ctypes.CDLL(None)
+    assert libc.mprotect(ctypes.c_void_p(start + page), ctypes.c_size_t(page), 0) == 0
+    for n, dtype in ((100, F32), (64, B), (3, F64), (50, np.dtype("int16"))):
+        v = LoopVar("v", n)
+        x, o = Buffer("x", dtype, 1 << 40, "input"), Buffer("o", dtype, n, "output")
+        never = b.lt(b.load(o, var(v)), b.const(0, dtype)) if dtype != B else b.load(o, var(v))  # not known to the builder
+        for step in (1, 2, 3, -1):
+            offset = var(v) * step + (1000 if step > 0 else 5000)
+            e = b.select(never, b.load(x, offset, never), b.const(1, dtype))
+            code = Code(Program((x, o), (o,), (), (), 0, (Kernel("k", (), (MapStage((v,), (Store(o, var(v), e),)),)),)), target)
+            out = np.zeros(n, dtype)
+            ins = (ctypes.c_void_p * 2)(start + page - dtype.itemsize, out.ctypes.data)
+            outs = (ctypes.c_void_p * 1)(out.ctypes.data)
+            assert code.entry(ctypes.addressof(ins), ctypes.addressof(outs), None, None) == 0
+            assert (out == np.ones(n, dtype)).all()
+    libc.mprotect(ctypes.c_void_p(start + page), ctypes.c_size_t(page), 3)
+
+
+# ---- reductions ----
+
+
+def _sum_fold(b, dtype):
+    return Fold((b.const(0, dtype),), (b.add(b.acc(0, dtype), b.elt(0, dtype)),))
+
+
+@targets
+@pytest.mark.parametrize("dtype", [F32, F64, np.dtype("int8")], ids=str)
+def test_row_sums_of_every_length(target, dtype):
+    b = Builder()
+    rng = np.random.default_rng(0)
+    for n in [
+        *range(1, 20),
+        31,
+        32,
+        33,
+        47,
+        63,
+        64,
+        65,
+        66,
+        100,
+        127,
+        128,
+        129,
+        191,
+        192,
+        193,
+        250,
+        1000,
+        BLOCK - 1,
+        BLOCK,
+        BLOCK + 1,
+        BLOCK + 63,
+        BLOCK + 64,
+        BLOCK + 65,
+        2 * BLOCK,
+        3 * BLOCK - 5,
+    ]:
+        i, r = LoopVar("i", 3), LoopVar("r", n)
+        x, o = Buffer("x", dtype, 3 * n, "input"), Buffer("o", dtype, 3, "output")
+        stages = (
+            RowReduce(r, (b.load(x, var(i) * n + var(r)),), _sum_fold(b, dtype), ("s",)),
+            MapStage((), (Store(o, var(i), b.local("s", dtype)),)),
+        )
+        data = (rng.standard_normal(3 * n) * 100).astype(dtype)
+        single(stages, {x: data}, [o], [i], PARALLEL, target)
+
+
+@targets
+def test_column_sums_equal_row_sums(target):
+    """The canonical order does not depend on which axis lies along the vectors."""
+    b = Builder()
+    rng = np.random.default_rng(0)
+    for n, m in ((5, 70), (64, 33), (200, 129), (BLOCK + 70, 17)):
+        data = rng.standard_normal((n, m)).astype("f")
+        x, y = Buffer("x", F32, n * m, "input"), Buffer("y", F32, n * m, "input")
+        o, p = Buffer("o", F32, m, "output"), Buffer("p", F32, m, "output")
+        lane, r, i, q = LoopVar("lane", m), LoopVar("r", n), LoopVar("i", m), LoopVar("q", n)
+        columns = Kernel(
+            "columns",
+            (),
+            (
+                ColReduce(
+                    lane, r, (b.load(x, var(r) * m + var(lane)),), _sum_fold(b, F32), ("s",), (Store(o, var(lane), b.local("s", F32)),)
+                ),
+            ),
+            PARALLEL,
+        )
+        rows = Kernel(
+            "rows",
+            (i,),
+            (
+                RowReduce(q, (b.load(y, var(i) * n + var(q)),), _sum_fold(b, F32), ("s",)),
+                MapStage((), (Store(p, var(i), b.local("s", F32)),)),
+            ),
+            PARALLEL,
+        )
+        program = Program((x, y), (o, p), (), (), 0, (columns, rows))
+        a, c = Code(program, target)([data.reshape(-1), data.T.reshape(-1).copy()], 2)
+        assert same(a, c)
+        assert same(a, interp_loops.run(program, [data.reshape(-1), data.T.reshape(-1).copy()])[0])
+
+
+@targets
+def test_softmax_rows_with_local_memory(target):
+    b = Builder()
+    n, m = 5, 1000
+    i, v, r, q, w = LoopVar("i", n), LoopVar("v", m), LoopVar("r", m), LoopVar("q", m), LoopVar("w", m)
+    x, o, row = Buffer("x", F32, n * m, "input"), Buffer("o", F32, n * m, "output"), Buffer("row", F32, m, "local")
+    top = Fold((b.const(-np.inf, F32),), (b.max(b.acc(0, F32), b.elt(0, F32)),))
+    stages = (
+        RowReduce(r, (b.load(x, var(i) * m + var(r)),), top, ("top",)),
+        MapStage((v,), (Store(row, var(v), b.mul(b.sub(b.load(x, var(i) * m + var(v)), b.local("top", F32)), 0.5)),)),
+        RowReduce(q, (b.load(row, var(q)),), _sum_fold(b, F32), ("total",)),
+        MapStage((w,), (Store(o, var(i) * m + var(w), b.div(b.load(row, var(w)), b.local("total", F32))),)),
+    )
+    program = single(stages, {x: np.random.default_rng(0).standard_normal(n * m).astype("f")}, [o], [i], PARALLEL, target)
+    assert "alloca [1000 x float]" in llvm(program, target)
+
+
+@targets
+def test_rare_code_is_skipped(target):
+    """A region that only a rare lane needs is reached by a branch, and nodes of both sides are shared."""
+    b = Builder()
+    n = 200
+    v = LoopVar("v", n)
+    x, o = Buffer("x", F32, n, "input"), Buffer("o", F32, n, "output")
+    ex = b.load(x, var(v))
+    common = b.mul(ex, 2.0)
+    inner = b.rare(b.gt(ex, 100.0), b.sqrt(b.add(common, 1.0)), b.div(b.const(7.0, F32), ex))
+    e = b.add(b.rare(b.gt(ex, 10.0), common, inner), b.floor(ex))
+    data = np.where(np.arange(n) % 50 == 49, np.arange(n), 1.0).astype("f")
+    program = single(MapStage((v,), (Store(o, var(v), e),)), {x: data}, [o], target=target)
+    assert llvm(program, target).count("!prof !0") >= 2
+
+
+@targets
+def test_cumulate_with_and_without_lanes(target):
+    b = Builder()
+    n, m = 37, 45
+    x, o, p = Buffer("x", F64, n * m, "input"), Buffer("o", F64, n * m, "output"), Buffer("p", F64, n * m, "output")
+    data = np.random.default_rng(0).standard_normal(n * m)
+    lane, r = LoopVar("lane", m), LoopVar("r", n)
+    i, q = LoopVar("i", n), LoopVar("q", m)
+    down = Cumulate(
+        lane, r, (b.load(x, var(r) * m + var(lane)),), _sum_fold(b, F64), ("s",), (Store(o, var(r) * m + var(lane), b.local("s", F64)),)
+    )
+    along = Cumulate(
+        None, q, (b.load(x, var(i) * m + var(q)),), _sum_fold(b, F64), ("s",), (Store(p, var(i) * m + var(q), b.local("s", F64)),)
+    )
+    program = Program((x,), (o, p), (), (), 0, (Kernel("down", (), (down,)), Kernel("along", (i,), (along,), PARALLEL)))
+    compare(program, [data], target)
+    a, c = Code(program, target)([data])
+    assert np.allclose(a.reshape(n, m), data.reshape(n, m).cumsum(0)) and np.allclose(c.reshape(n, m), data.reshape(n, m).cumsum(1))
+
+
+# ---- whole programs ----
+
+
+def _scaled(b, source, target, n, factor):
+    v = LoopVar("v", n)
+    return Kernel("scale", (), (MapStage((v,), (Store(target, var(v), b.mul(b.load(source, var(v)), factor)),)),))
+
+
+def test_equal_kernels_are_one_function():
+    b, n = Builder(), 100
+    buffers = [Buffer(f"t{k}", F32, n, "arena") for k in range(3)]
+    x, o = Buffer("x", F32, n, "input"), Buffer("o", F32, n, "output")
+    chain = [x, *buffers, o]
+    kernels = [_scaled(b, s, t, n, 2.0) for s, t in zip(chain, chain[1:], strict=False)]
+    program = Program((x,), (o,), tuple(buffers), (0, 448, 896), 1344, tuple(kernels))
+    assert llvm(program).count("define hidden void @k") == 1
+    compare(program, [np.arange(n, dtype=np.float32)], HOST)
+
+
+def test_library_host_and_copies():
+    b, n = Builder(), 1 << 20
+    x, t, o = Buffer("x", F32, n, "input"), Buffer("t", F32, n, "arena"), Buffer("o", F32, n, "output")
+    small, y = Buffer("small", F32, 10, "arena"), Buffer("y", F32, 10, "output")
+    seen = []
+
+    @ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(ctypes.c_int64))
+    def negate(buffers, meta):
+        seen.append([meta[k] for k in range(2)])
+        data = np.frombuffer((ctypes.c_float * n).from_address(buffers[1]), np.float32)
+        data *= -1
+        return seen[-1][1]
+
+    SYMBOLS["test_negate"] = ctypes.cast(negate, ctypes.c_void_p).value
+    try:
+        statements = (
+            CopyBuffer(x, t),
+            LibraryCall("test_negate", (x, t), (n, 0)),
+            CopyBuffer(t, o),
+            _scaled(b, x, small, 10, 5.0),
+            CopyBuffer(small, y),
+        )
+        program = Program((x,), (o, y), (t, small), (0, 4 * n), 4 * n + 64, statements)
+        data = np.arange(n, dtype=np.float32)
+        for threads in (1, 2):
+            out, other = Code(program, HOST)([data], threads)
+            assert (out == -data).all() and (other == 5 * data[:10]).all()
+        failing = Program((x,), (o,), (t,), (0,), 4 * n, (CopyBuffer(x, t), LibraryCall("test_negate", (x, t), (n, 7)), CopyBuffer(t, o)))
+        with pytest.raises(AssertionError):
+            Code(failing, HOST)([data])
+        assert seen[-1] == [n, 7]
+    finally:
+        del SYMBOLS["test_negate"]
+    with pytest.raises(CompileError, match="test_negate"):
+        Code(program, HOST)
+
+
+def test_host_call_declares_the_runtime():
+    x = Buffer("x", F32, 4, "input")
+    text = llvm(Program((x,), (), (), (), 0, (HostCall(3, (x,)),)))
+    assert "call i32 @steno_host_call(ptr %rt, i64 3, ptr %table)" in text
+
+
+def test_objects_can_be_linked_again_and_broken_ones_are_refused():
+    b, n = Builder(), 50
+    x, o = Buffer("x", F32, n, "input"), Buffer("o", F32, n, "output")
+    program = Program((x,), (o,), (), (), 0, (_scaled(b, x, o, n, 2.0),))
+    module = emit(program, HOST)
+    image = compile_object(module, HOST)
+    assert image == compile_object(emit(program, HOST), HOST)
+    for _ in range(2):
+        assert load(image, HOST).address
+    for broken in (b"", b"nonsense", image[: len(image) // 2]):
+        with pytest.raises(CompileError, match="cannot be linked"):
+            load(broken, HOST)
+
+
+def test_nothing_is_contracted_or_reordered():
+    b, n = Builder(), 64
+    x, y, o = Buffer("x", F32, n, "input"), Buffer("y", F32, n, "input"), Buffer("o", F32, n, "output")
+    v = LoopVar("v", n)
+    e = b.add(b.mul(b.load(x, var(v)), b.load(y, var(v))), b.load(y, var(v)))
+    text = asm(Program((x, y), (o,), (), (), 0, (Kernel("k", (), (MapStage((v,), (Store(o, var(v), e),)),)),)))
+    assert "fma" not in text and "fmadd" not in text
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_aarch64_is_emitted_and_assembled(kind):
+    for seed in range(4):
+        program, _ = random_program(seed, kind)
+        text = asm(program, NEON)
+        assert "entry:" in text and re.search(r"\bret\b", text)
+
+
+def test_vector_widths():
+    b, n = Builder(), 4096
+    x, o = Buffer("x", F32, n, "input"), Buffer("o", F32, n, "output")
+    program = Program((x,), (o,), (), (), 0, (_scaled(b, x, o, n, 2.0),))
+    for target in {*TARGETS, AVX2, NEON}:
+        assert f"<{target.vector_bytes // 4} x float>" in llvm(program, target)
