@@ -538,6 +538,7 @@ def jit(
     jitted = JitFunction(fun, functools.partial(_miss, traces, fun), options.static_argnums, options.static_argnames, options)
     functools.update_wrapper(jitted, fun)
     jitted._traces = traces
+    jitted._cache_size = traces.programs.__len__  # with any backend, not only one whose programs are native
     traces.callables.add(jitted)
     return jitted
 
