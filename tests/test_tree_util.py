@@ -718,7 +718,7 @@ def test_prefix_errors_say_what_differs():
     (text,) = errors_of((1,), (2, 3))
     assert "length 1" in text and "length 2" in text
     (text,) = errors_of({1: 2}, {3: 4})
-    assert "    (1,)\n" in text and "    - (1,)\n" in text and "    + (3,)" in text
+    assert "    (1,)\n" in text and text.endswith("    (3,)")
     with pytest.raises(ValueError, match="metadata of <class '.*Box'> at \\[0\\]"):
         errors_of([Box(aux=np.arange(3))], [Box(aux=np.arange(3))])
 

@@ -7,9 +7,7 @@ import it. A *path* is a tuple of key entries (`DictKey`, `SequenceKey`, ...), f
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import functools
-import textwrap
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, TypeVar
 
@@ -506,11 +504,7 @@ def _prefix_error(difference: _Difference, name: str) -> ValueError:
         )
     else:
         headline = "different pytree metadata"
-        lines = difflib.ndiff(str(first).splitlines(), str(second).splitlines())
-        diff = textwrap.indent("\n".join(line.rstrip("\n") for line in lines), "    ")
-        detail = (
-            f"{name} has there a node with metadata\n    {first}\nbut the full tree has one with\n    {second}\nthat is, as a diff\n{diff}"
-        )
+        detail = f"{name} has there a node with metadata\n    {first}\nbut the full tree has one with\n    {second}"
     return ValueError(f"pytree structure error: {headline} at key path\n    {where}\n{detail}")
 
 
