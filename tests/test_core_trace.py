@@ -9,10 +9,10 @@ import weakref
 
 import numpy as np
 import pytest
+from steno._native import ArrayImpl, current_trace
 
 import steno
 from steno.backends import reference
-from steno._native import ArrayImpl, current_trace
 from steno.core import dtypes, source
 from steno.core.aval import ShapedArray, register_aval_type, typed_scalar
 from steno.core.errors import MissingRule, UnexpectedTracerError
@@ -55,7 +55,12 @@ def test_records_equations():
 
 def test_tracers_print_as_in_jax():
     seen = []
-    trace_to_jaxpr(lambda x: seen.append((str(x), repr(x), f"{x}", x.shape, x.dtype, x.ndim, x.size, x.weak_type)) or [x], [S.update(weak_type=True)])
+
+    def look(x):
+        seen.append((str(x), repr(x), f"{x}", x.shape, x.dtype, x.ndim, x.size, x.weak_type))
+        return [x]
+
+    trace_to_jaxpr(look, [S.update(weak_type=True)])
     text = "Traced<~float32[]>with<DynamicJaxprTrace>"
     assert seen == [(text, "JitTracer(~float32[])", text, (), np.float32, 0, 1, True)]
 
@@ -185,7 +190,7 @@ def test_op_records():
     try:
         assert OPS["test_twice"] is op and repr(op) == "test_twice" and pickle.loads(pickle.dumps(op)) is op
         np.testing.assert_array_equal(np.asarray(op(array([1, 2]))), [2, 4])
-        with pytest.raises(MissingRule, match="transpose of the op 'test_twice' is not implemented; give Op\\('test_twice'\\) a `transpose`"):
+        with pytest.raises(MissingRule, match="transpose of the op 'test_twice' is not implemented; give Op\\('test_twice'\\) a"):
             rule(op, "transpose", "transpose")
         with pytest.raises(ValueError, match="already an op of the name 'test_twice'"):
             Op("test_twice", typ=lambda x: x)

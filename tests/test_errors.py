@@ -23,9 +23,9 @@ def message(f, *args, error) -> str:
 def test_classes():
     tree = {
         errors.ConcretizationTypeError: TypeError, errors.TracerBoolConversionError: errors.ConcretizationTypeError,
-        errors.TracerIntegerConversionError: TypeError, errors.TracerArrayConversionError: TypeError, errors.UnexpectedTracerError: TypeError,
-        errors.NonConcreteBooleanIndexError: IndexError, errors.KeyReuseError: RuntimeError, errors.JaxRuntimeError: RuntimeError,
-        errors.MissingRule: NotImplementedError, steno.dtypes.TypePromotionError: ValueError,
+        errors.TracerIntegerConversionError: TypeError, errors.TracerArrayConversionError: TypeError,
+        errors.UnexpectedTracerError: TypeError, errors.NonConcreteBooleanIndexError: IndexError, errors.KeyReuseError: RuntimeError,
+        errors.JaxRuntimeError: RuntimeError, errors.MissingRule: NotImplementedError, steno.dtypes.TypePromotionError: ValueError,
     }  # fmt: skip
     assert all(issubclass(c, base) for c, base in tree.items())
     assert issubclass(errors.TracerBoolConversionError, errors.JAXTypeError)

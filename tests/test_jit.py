@@ -394,7 +394,8 @@ def test_stages():
     assert repr(traced.in_avals) == "((ShapedArray(float32[2]),), {'y': ShapedArray(float32[], weak_type=True)})"
     assert traced.args_info[0][0].donated and not traced.args_info[1]["y"].donated and traced.donate_argnums == (0,)
     assert traced.out_info["a"] == steno.ShapeDtypeStruct((2,), "float32")
-    assert traced.jaxpr.debug_info.arg_names == ("x", "y") and traced.jaxpr.debug_info.result_paths == ("result['a']", "result['b'][0]", "result['b'][1]")
+    assert traced.jaxpr.debug_info.arg_names == ("x", "y")
+    assert traced.jaxpr.debug_info.result_paths == ("result['a']", "result['b'][0]", "result['b'][1]")
     lowered = traced.lower()
     assert lowered.out_tree == traced.out_tree and lowered.as_text("jaxpr") == str(traced.jaxpr)
     assert lowered.cost_analysis()["flops"] == 2 and lowered.cost_analysis()["bytes accessed"] == 8 + 4 + 24

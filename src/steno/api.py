@@ -38,7 +38,8 @@ _NOT_GIVEN: Final = object()
 @final
 @record(frozen=True)
 class Options:
-    """The arguments of jit, normalised: positions are not negative, a static or donated parameter stands under its position and its name."""
+    """The arguments of jit, normalised: positions are not negative, a static or donated parameter stands under its position and its
+    name."""
 
     static_argnums: tuple[int, ...] = ()
     static_argnames: tuple[str, ...] = ()
@@ -109,7 +110,8 @@ def _make_options(
     donated, donated_names = _resolve(fun, donate_argnums, donate_argnames, "donate")
     if both := set(static_names) & set(donated_names):
         raise ValueError(
-            f"static_argnames and donate_argnames cannot intersect. Argument names {both} appear in both static_argnames and donate_argnames"
+            f"static_argnames and donate_argnames cannot intersect. Argument names {both} appear in both static_argnames and "
+            "donate_argnames"
         )
     if both_nums := set(statics) & set(donated):
         raise ValueError(f"static_argnums and donate_argnums cannot intersect. Argument positions {both_nums} appear in both")
@@ -159,8 +161,8 @@ class Traces:
         return leaves, retrace.CallKey(tree, avals, tuple(statics), (global_config_token(), config_token()), positions)
 
     def program(self, fun: Any, key: retrace.CallKey) -> Program:
-        """The program for calls like `key`, traced if need be. Of several threads that want it at once one traces and the others wait, unless
-        they are tracing themselves (waiting could then wait for itself)."""
+        """The program for calls like `key`, traced if need be. Of several threads that want it at once one traces and the others wait,
+        unless they are tracing themselves (waiting could then wait for itself)."""
         found = self.programs.get(key)
         if found is not None:
             return found
@@ -255,8 +257,8 @@ def _check_static(where: Any, value: Any) -> None:
     else:
         reason = f"unhashable type: {type(value).__name__!r}"
     raise ValueError(
-        f"Non-hashable static arguments are not supported. An error occurred while trying to hash an object of type {type(value)}, {value}, "
-        f"the static argument {where}. The error was:\nTypeError: {reason}"
+        f"Non-hashable static arguments are not supported. An error occurred while trying to hash an object of type {type(value)}, "
+        f"{value}, the static argument {where}. The error was:\nTypeError: {reason}"
     )
 
 
@@ -331,8 +333,8 @@ def usable_donations(program: Program) -> frozenset[int]:
         names = program.argument_names()
         listed = ", ".join(f"{names[k]}: {program.closed.in_avals[k].str_short()}" for k in useless)
         warnings.warn(
-            f"Some donated buffers were not usable: {listed}. The function {program.name} has no result of the same shape and dtype that could "
-            "take over their memory, so they are kept.",
+            f"Some donated buffers were not usable: {listed}. The function {program.name} has no result of the same shape and dtype that "
+            "could take over their memory, so they are kept.",
             stacklevel=source.stacklevel(),
         )
     return frozenset(usable)
@@ -516,8 +518,8 @@ def jit(
     inline: bool = False,
     compiler_options: Mapping[str, Any] | None = None,
 ) -> Any:
-    """`fun` compiled: traced once for each kind of call (structure, shapes, dtypes and weak types of the arguments, static values), then run
-    as machine code.
+    """`fun` compiled: traced once for each kind of call (structure, shapes, dtypes and weak types of the arguments, static values), then
+    run as machine code.
 
     static_argnums, static_argnames   arguments that are Python values to the function; each value is a program of its own. Must be hashable
     donate_argnums, donate_argnames   arguments whose memory the results may take over; such arrays are deleted by the call
@@ -528,8 +530,9 @@ def jit(
     Without `fun` a decorator. ValueError for argnums and argnames that the function does not have."""
     if fun is _NOT_GIVEN:
         return functools.partial(
-            jit, static_argnums=static_argnums, static_argnames=static_argnames, donate_argnums=donate_argnums, donate_argnames=donate_argnames,
-            keep_unused=keep_unused, device=device, backend=backend, inline=inline, compiler_options=compiler_options,
+            jit, static_argnums=static_argnums, static_argnames=static_argnames, donate_argnums=donate_argnums,
+            donate_argnames=donate_argnames, keep_unused=keep_unused, device=device, backend=backend, inline=inline,
+            compiler_options=compiler_options,
         )  # fmt: skip
     if not callable(fun):
         raise TypeError(f"Expected a callable value, got {fun}")

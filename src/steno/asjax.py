@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import importlib
 import importlib.abc
-import importlib.machinery
 import importlib.util
 import sys
 from collections.abc import Sequence
+from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, final
 
@@ -46,9 +46,9 @@ class _Jax(ModuleType):
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Finds `jax` and its submodules as steno's."""
 
-    def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> importlib.machinery.ModuleSpec | None:
+    def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
         if fullname == "jax":
-            return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
+            return ModuleSpec(fullname, self, is_package=True)
         if not fullname.startswith("jax."):
             return None
         own = "steno" + fullname[3:]
@@ -58,9 +58,9 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             found = None
         if found is None:
             raise ModuleNotFoundError(f"No module named {fullname!r}: steno has no module {own!r}", name=fullname)
-        return importlib.machinery.ModuleSpec(fullname, self, is_package=found.submodule_search_locations is not None)
+        return ModuleSpec(fullname, self, is_package=found.submodule_search_locations is not None)
 
-    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         return _Jax() if spec.name == "jax" else None
 
     def exec_module(self, module: ModuleType) -> None:

@@ -196,7 +196,8 @@ def devices(backend: Any = None) -> list[Device]:
     """The devices of a platform (`"cpu"`). RuntimeError for a platform there is not."""
     if backend not in (None, "cpu") and not isinstance(backend, Client):
         raise RuntimeError(
-            f"Unknown backend: '{backend}' requested, but no platforms that are instances of {backend} are present. Platforms present are: cpu"
+            f"Unknown backend: '{backend}' requested, but no platforms that are instances of {backend} are present. "
+            "Platforms present are: cpu"
         )
     return [CPU]
 
@@ -262,8 +263,9 @@ def put(x: Any) -> Any:
 
 
 def device_put(x: Any, device: Any = None, *, src: Any = None, donate: Any = False, may_alias: Any = None) -> Any:
-    """The tree with its leaves as arrays. NumPy arrays are copied; arrays are immutable and shared, unless `donate` is true: then the result is
-    a copy and the array given is deleted. `device`: the device, a sharding, or a tree of those (there is only one place to put things)."""
+    """The tree with its leaves as arrays. NumPy arrays are copied; arrays are immutable and shared, unless `donate` is true: then the
+    result is a copy and the array given is deleted. `device`: the device, a sharding, or a tree of those (there is only one place to put
+    things)."""
     for d in tree_leaves(device, is_leaf=lambda d: d is None or isinstance(d, Device | Sharding)):
         _check_device(d, "device_put")
     donated = donate if isinstance(donate, bool) else any(tree_leaves(donate))

@@ -21,7 +21,8 @@ _PAD_ADVICE_AT = 5  # shapes of one argument
 @final
 @record(frozen=True)
 class Change:
-    """One difference between two calls. `kind`: shape, dtype, weak type, rank, static, tree, arguments, config or function. `path`: the argument."""
+    """One difference between two calls. `kind`: shape, dtype, weak type, rank, static, tree, arguments, config or function. `path`: the
+    argument."""
 
     kind: str
     path: str
@@ -166,7 +167,8 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def explain(fun: Any, key: CallKey, before: Sequence[TraceRecord], same_code: int) -> tuple[Change, ...]:
-    """Why a call with `key` was traced, given the records of traces before. `same_code`: function objects of the same code traced before."""
+    """Why a call with `key` was traced, given the records of traces before. `same_code`: function objects of the same code traced
+    before."""
     candidates = [differences(fun, r.key, key) for r in reversed(before[-16:])]
     if candidates:
         return tuple(min(candidates, key=lambda changes: sum(3 if c.kind in ("tree", "arguments") else 1 for c in changes)))

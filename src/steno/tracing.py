@@ -72,8 +72,8 @@ def result_paths(out_tree: PyTreeDef) -> tuple[str, ...]:
 def not_an_argument(fun: Any, path: str, value: Any) -> TypeError:
     return TypeError(
         f"Error interpreting argument to {fun} as an abstract array. The problematic value is of type {type(value)} and was passed to the "
-        f"function at path {path}.\nThis typically means that a jit-wrapped function was called with a non-array argument, and this argument "
-        "was not marked as static using the static_argnums or static_argnames parameters of jax.jit."
+        f"function at path {path}.\nThis typically means that a jit-wrapped function was called with a non-array argument, and this "
+        "argument was not marked as static using the static_argnums or static_argnames parameters of jax.jit."
     )
 
 

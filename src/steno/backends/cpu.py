@@ -13,7 +13,6 @@ from steno.core.interpret import to_array, to_ndarray
 from steno.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Var
 from steno.core.op import Op
 
-
 HEAVY_NS = 50_000.0
 """Programs of more estimated work than this release the GIL while they run."""
 

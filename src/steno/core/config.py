@@ -1,8 +1,8 @@
 """Every knob: one declaration is an environment variable, a context manager and a name for `config.update`.
 
 A knob's value is a thread-local override (inside its context manager) or else the process's value. Values are attributes of one
-`threading.local` whose class holds the process's values, so that reading one is one attribute look-up. Knobs that change what a program means
-form the configuration token, which is part of every cache key.
+`threading.local` whose class holds the process's values, so that reading one is one attribute look-up. Knobs that change what a program
+means form the configuration token, which is part of every cache key.
 """
 
 from __future__ import annotations
@@ -161,7 +161,8 @@ def knob(
 
 @final
 class Config:
-    """`config.update("jax_enable_x64", True)`, `config.jax_enable_x64`, `config.values`. `config._state` is the fast way to read a value."""
+    """`config.update("jax_enable_x64", True)`, `config.jax_enable_x64`, `config.values`. `config._state` is the fast way to read a
+    value."""
 
     _state = _state
 
@@ -210,8 +211,8 @@ disable_jit = knob("disable_jit", False, "jit, and control flow, run op by op in
 default_matmul_precision = knob(
     "default_matmul_precision", None, "precision of contractions that do not say one", parse=_none_or(str), traced=True,
     choices=(None, "default", "high", "highest", "bfloat16", "tensorfloat32", "float32", "ANY_F8_ANY_F8_F32", "F16_F16_F16", "F16_F16_F32",
-             "BF16_BF16_BF16", "BF16_BF16_F32", "BF16_BF16_F32_X3", "BF16_BF16_F32_X6", "BF16_BF16_F32_X9", "TF32_TF32_F32", "TF32_TF32_F32_X3",
-             "F32_F32_F32", "F64_F64_F64"),
+             "BF16_BF16_BF16", "BF16_BF16_F32", "BF16_BF16_F32_X3", "BF16_BF16_F32_X6", "BF16_BF16_F32_X9", "TF32_TF32_F32",
+             "TF32_TF32_F32_X3", "F32_F32_F32", "F64_F64_F64"),
 )  # fmt: skip
 numpy_dtype_promotion = knob(
     "numpy_dtype_promotion", "standard", "implicit promotion of dtypes", choices=("standard", "strict"), traced=True

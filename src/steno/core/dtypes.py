@@ -46,7 +46,8 @@ float0: Final = np.dtype([("float0", np.void)])  # the type of tangents of integ
 SIGNED: Final = (int2, int4, int8, int16, int32, int64)
 UNSIGNED: Final = (uint2, uint4, uint8, uint16, uint32, uint64)
 NARROW_FLOATS: Final = (
-    float4_e2m1fn, float8_e3m4, float8_e4m3, float8_e4m3b11fnuz, float8_e4m3fn, float8_e4m3fnuz, float8_e5m2, float8_e5m2fnuz, float8_e8m0fnu,
+    float4_e2m1fn, float8_e3m4, float8_e4m3, float8_e4m3b11fnuz, float8_e4m3fn, float8_e4m3fnuz, float8_e5m2, float8_e5m2fnuz,
+    float8_e8m0fnu,
 )  # fmt: skip
 FLOATS: Final = (*NARROW_FLOATS, bfloat16, float16, float32, float64)
 COMPLEX: Final = (complex64, complex128)
@@ -251,7 +252,8 @@ def kind(dtype: Any) -> str:
 
 
 _KIND: Final = {
-    bool_: "b", float0: "0", **dict.fromkeys(SIGNED, "i"), **dict.fromkeys(UNSIGNED, "u"), **dict.fromkeys(FLOATS, "f"), **dict.fromkeys(COMPLEX, "c"),
+    bool_: "b", float0: "0", **dict.fromkeys(SIGNED, "i"), **dict.fromkeys(UNSIGNED, "u"), **dict.fromkeys(FLOATS, "f"),
+    **dict.fromkeys(COMPLEX, "c"),
 }  # fmt: skip
 
 
@@ -437,8 +439,8 @@ def type_of_operand(x: Any) -> tuple[Any, bool]:
 
 
 def result_type(*args: Any, return_weak_type_flag: bool = False) -> Any:
-    """The dtype the arguments (arrays, scalars, dtypes) promote to; with the flag, (dtype, weak_type). A weak result is the default dtype of
-    its kind, where `promote` keeps the operands' width."""
+    """The dtype the arguments (arrays, scalars, dtypes) promote to; with the flag, (dtype, weak_type). A weak result is the default
+    dtype of its kind, where `promote` keeps the operands' width."""
     if not args:
         raise ValueError("at least one array or dtype is required")
     dtype, weak = promote(*(type_of_operand(a) for a in args))

@@ -1,4 +1,5 @@
-"""The classes of errors users meet, of JAX's names and bases; messages begin with JAX's first line, then say where and what to write instead."""
+"""The classes of errors users meet, of JAX's names and bases; messages begin with JAX's first line, then say where and what to write
+instead."""
 
 from __future__ import annotations
 

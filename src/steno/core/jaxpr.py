@@ -15,7 +15,7 @@ import itertools
 import string
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Final, Union, final
+from typing import Any, Final, final
 
 import numpy as np
 
@@ -61,7 +61,7 @@ class Literal:
         return f"{literal_text(self.val)}:{self.aval.str_short(short_dtypes=True)}"
 
 
-Atom = Union[Var, Literal]
+Atom = Var | Literal
 
 
 @final
@@ -111,7 +111,8 @@ Names = tuple[str, ...] | Callable[[], "tuple[str, ...] | None"] | None
 
 @final
 class DebugInfo:
-    """What a program was traced from: `jit`, `f at file.py:3`, the names of its flat arguments (`x['a']`), the paths of its results (`result[0]`).
+    """What a program was traced from: `jit`, `f at file.py:3`, the names of its flat arguments (`x['a']`), the paths of its results
+    (`result[0]`).
 
     Names may be given as a function, which is called when they are first wanted."""
 
@@ -186,7 +187,8 @@ class Jaxpr:
         return [v.aval for v in self.outvars]
 
     def replace(self, **changes: Any) -> Jaxpr:
-        """A copy with some of constvars, invars, outvars, eqns, effects, debug_info changed. New eqns without effects: theirs are joined."""
+        """A copy with some of constvars, invars, outvars, eqns, effects, debug_info changed. New eqns without effects: theirs are
+        joined."""
         if "eqns" in changes:
             changes.setdefault("effects", None)
         fields = {n: changes.pop(n, getattr(self, n)) for n in ("constvars", "invars", "outvars", "eqns", "effects", "debug_info")}
@@ -399,8 +401,8 @@ def _pick(names: tuple[str, ...] | None, which: Sequence[bool]) -> tuple[str, ..
 
 
 def check_jaxpr(program: Jaxpr | ClosedJaxpr) -> None:
-    """JaxprTypeError, with the program and the equation, unless every variable is bound once and before use, every equation has the types its
-    op gives, and the effects are the equations' effects; nested programs too."""
+    """JaxprTypeError, with the program and the equation, unless every variable is bound once and before use, every equation has the
+    types its op gives, and the effects are the equations' effects; nested programs too."""
     if isinstance(program, ClosedJaxpr):
         for v, c in zip(program.constvars, program.consts, strict=True):
             if tuple(c.shape) != v.aval.shape:

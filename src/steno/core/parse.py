@@ -2,8 +2,8 @@
 
     { lambda c:f32[3]; x:f32[]. let y:f32[3] = mul[k=v k=v] c x in (y,) }          let name = {...} in {...}   for shared programs
 
-Parameters are Python literals, dtypes, nested programs, names (`name=<lambda>`), or values of the classes that `register_parameter_type` knows.
-What a printed equation leaves out (`Op.show`) the op's `parse(shown, avals_in, avals_out) -> params` restores."""
+Parameters are Python literals, dtypes, nested programs, names (`name=<lambda>`), or values of the classes that `register_parameter_type`
+knows. What a printed equation leaves out (`Op.show`) the op's `parse(shown, avals_in, avals_out) -> params` restores."""
 
 from __future__ import annotations
 

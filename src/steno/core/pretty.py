@@ -6,7 +6,7 @@ Doc ::= str | Concat(Doc*) | Nest(n, Doc) | Group(Doc) | Break(text)        Brea
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Union, final
+from typing import final
 
 from steno.core.record import record
 
@@ -45,7 +45,7 @@ class Annotated:
     note: str
 
 
-Doc = Union[str, Break, Concat, Nest, Group, Annotated]
+Doc = str | Break | Concat | Nest | Group | Annotated
 SPACE = Break()
 SOFT = Break("")
 

@@ -1,7 +1,7 @@
 """Classes that are their fields: `@record` means what `@dataclass` means, at a tenth of the cost to define.
 
-A dataclass writes and compiles its methods when it is defined, half a millisecond each; with fifty of them that is most of the time an import may
-take. A record writes its methods when they are first used."""
+A dataclass writes and compiles its methods when it is defined, half a millisecond each; with fifty of them that is most of the time an
+import may take. A record writes its methods when they are first used."""
 
 from __future__ import annotations
 

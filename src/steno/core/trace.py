@@ -1,8 +1,8 @@
 """Traces and tracers: how a Python function becomes a recorded program.
 
 The current trace is a thread-local slot of the native core (None: evaluate now). `op(*args)` hands an op to the current trace's `process`;
-nothing looks for tracers among the arguments to decide. A transformation is a subclass of `Trace` with tracers of its own, current while the
-function runs, whose rules bind ops under the trace that was current before (`with set_current_trace(parent): ...`).
+nothing looks for tracers among the arguments to decide. A transformation is a subclass of `Trace` with tracers of its own, current while
+the function runs, whose rules bind ops under the trace that was current before (`with set_current_trace(parent): ...`).
 """
 
 from __future__ import annotations
@@ -389,10 +389,11 @@ class JaxprTrace(Trace):
     def escaped(self, tracer: Any) -> UnexpectedTracerError:
         info = self.debug_info
         lines = [
-            "Encountered an unexpected tracer. A function transformed by JAX had a side effect, allowing for a reference to an intermediate "
-            f"value with type {tracer.aval.str_short()} wrapped in a DynamicJaxprTracer to escape the scope of the transformation.",
-            "A tracer stands for a value only while its function is traced: return such values from the function instead of storing them in a "
-            "global variable, an attribute, a closure or a container that outlives the call.",
+            "Encountered an unexpected tracer. A function transformed by JAX had a side effect, allowing for a reference to an "
+            f"intermediate value with type {tracer.aval.str_short()} wrapped in a DynamicJaxprTracer to escape the scope of the "
+            "transformation.",
+            "A tracer stands for a value only while its function is traced: return such values from the function instead of storing them "
+            "in a global variable, an attribute, a closure or a container that outlives the call.",
             f"The function being traced when the value leaked was {info.func_src_info} traced for {info.traced_for}.",
         ]
         made = self._equation_of(tracer.var)
@@ -422,8 +423,8 @@ def escaped(tracer: Tracer) -> UnexpectedTracerError:
     if isinstance(trace, JaxprTrace):
         return trace.escaped(tracer)
     return UnexpectedTracerError(
-        f"Encountered an unexpected tracer. A value of type {tracer.aval.str_short()} of a {trace!r} was used outside of the function that was "
-        "transformed: return such values from the function instead of storing them."
+        f"Encountered an unexpected tracer. A value of type {tracer.aval.str_short()} of a {trace!r} was used outside of the function "
+        "that was transformed: return such values from the function instead of storing them."
     )
 
 
@@ -520,6 +521,6 @@ def install_methods(methods: dict[str, Any], classes: Sequence[type] = (Tracer, 
 
 
 __all__ = [
-    "Array", "JaxprTrace", "JitTracer", "Trace", "Tracer", "check_not_escaped", "ensure_compile_time_eval", "escaped", "eval_jaxpr", "finish_trace",
-    "install_methods", "named_scope", "set_current_trace", "trace_to_jaxpr",
+    "Array", "JaxprTrace", "JitTracer", "Trace", "Tracer", "check_not_escaped", "ensure_compile_time_eval", "escaped", "eval_jaxpr",
+    "finish_trace", "install_methods", "named_scope", "set_current_trace", "trace_to_jaxpr",
 ]  # fmt: skip
