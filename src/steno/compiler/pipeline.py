@@ -16,10 +16,13 @@ from steno.compiler.graph import Graph, to_graph
 from steno.compiler.link import OPT_LEVEL, Linked, assembly, link
 from steno.compiler.schedule import schedule
 from steno.compiler.target import host_target
+from steno.compiler.vecmath import FUNCTIONS as FUNCTIONS  # importing them fills the Builder's table
 from steno.core.aval import ShapedArray
 from steno.core.config import knob
 from steno.core.jaxpr import ClosedJaxpr
+from steno.ir.check_loops import check
 from steno.ir.loops import Kernel, LibraryCall, Program
+from steno.ir.print_loops import show
 
 LIBRARY_NS = 1000.0
 QUICK_NS = 10_000.0
@@ -73,7 +76,7 @@ class Compiled:
         if level == "graph":
             return str(self.graph)
         if level == "loops":
-            raise NotImplementedError("as_text: the printer of loop programs")
+            return show(self.program)
         if level == "llvm":
             return self.module.text()
         if level == "asm":
@@ -110,6 +113,8 @@ def compile_jaxpr(closed: ClosedJaxpr, donated: frozenset[int] = frozenset(), qu
         graph = to_graph(closed)
     with clock("loops"):
         assigned = assign(graph, schedule(graph), donated)
+    if verify.value:
+        check(assigned.program)
     with clock("llvm"):
         module = emit(assigned.program, host_target())
     opt = 0 if quick and estimated_ns(assigned.program) < QUICK_NS else OPT_LEVEL
