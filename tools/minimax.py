@@ -172,6 +172,17 @@ fit("TAN", near(1 / mp.mpf(3), root(lambda x: (mp.tan(x) - x) / x**3)), 0, Z_QUA
 fit("ATAN", near(-1 / mp.mpf(3), root(lambda x: (mp.atan(x) - x) / x**3)), 0, 1, root(lambda x: x**3 / mp.atan(x) if x else mp.mpf(0)), 9, 20)
 fit("ASIN", near(1 / mp.mpf(6), root(lambda x: (mp.asin(x) - x) / x**3)), 0, 0.2501, root(lambda x: x**3 / mp.asin(x) if x else mp.mpf(0)), 5, 12)
 
+ERF = near(2 / mp.sqrt(PI) - 1, root(lambda x: mp.erf(x) / x - 1))
+fit("ERF", ERF, 0, 1, root(lambda x: x / mp.erf(x) if x else mp.sqrt(PI) / 2), 7, 13)
+# log2(erfc(a)) + 3, up to where erf is 1; weighted by its effect on erf
+fit("ERFC_LOG2", lambda a: mp.log(mp.erfc(a), 2) + 3, 1, 4, lambda a: mp.erfc(a) * LN2, 7, 0)
+# float32 pow computes in float64
+fit("POW_LOG2", near(-1 / (2 * LN2), lambda f: (mp.log1p(f) - f) / LN2 / f**2), SQRT_HALF, SQRT_TWO, log2_weight, 0, 13)
+fit("POW_EXP2", near(LN2, lambda r: mp.expm1(r * LN2) / r), -0.5, 0.5, lambda r: abs(r) / 2**r, 0, 7)
+# log m = 2 s + s**3 (2/3 + s**2 Q(s**2)), s = (m - 1) / (m + 1)
+S_MAX = (mp.sqrt(2) - 1) / (mp.sqrt(2) + 1)
+fit("POW_ATANH", near(mp.mpf(2) / 5, root(lambda s: (2 * mp.atanh(s) - 2 * s - 2 * s**3 / 3) / s**5)), 0, S_MAX**2, root(lambda s: s**4), 0, 8)
+
 
 def main(names: Sequence[str]) -> None:
     if not names:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from steno.compiler.vecmath import exponential, inverse, logarithm, trigonometric
+from steno.compiler.vecmath import error, exponential, inverse, logarithm, power, trigonometric
 from steno.ir.expr import FUNCTIONS
 
-__all__ = ["FUNCTIONS", "exponential", "inverse", "logarithm", "trigonometric"]
+__all__ = ["FUNCTIONS", "error", "exponential", "inverse", "logarithm", "power", "trigonometric"]

@@ -31,7 +31,7 @@ def to_float(b: Builder, k: Expr, m: Machine) -> Expr:
     return b.sub(b.bitcast(b.add(k, m.magic_bits), m.dtype), m.magic)  # float64: few targets convert from int64
 
 
-def _split(b: Builder, x: Expr) -> tuple[Expr, Expr]:
+def split(b: Builder, x: Expr) -> tuple[Expr, Expr]:
     """(k as a float, f)"""
     m = machine(x)
     k, field = exponent(b, x)
@@ -68,7 +68,7 @@ def log_sum(b: Builder, k: Expr, f: Expr, f_low: Expr | float = 0.0) -> Expr:
 @function("log")
 def log(b: Builder, x: Expr) -> Expr:
     def regular(v: Expr, shift: float) -> Expr:
-        k, f = _split(b, v)
+        k, f = split(b, v)
         return log_sum(b, b.add(k, shift) if shift else k, f)
 
     return _logarithm(b, x, regular)
@@ -80,7 +80,7 @@ def log2(b: Builder, x: Expr) -> Expr:
     m = machine(x)
 
     def regular(v: Expr, shift: float) -> Expr:
-        k, f = _split(b, v)
+        k, f = split(b, v)
         k = b.add(k, shift) if shift else k
         p = b.mul(f, m.LOG2E[0])
         h = b.add(k, p)
