@@ -16,16 +16,19 @@ import ml_dtypes
 import numpy as np
 
 from steno._native import ArrayImpl
-from steno.core import dtypes
+from steno.api import jit
+from steno.core import config, dtypes
 from steno.core.aval import ShapedArray
-from steno.core.interpret import to_ndarray
+from steno.core.interpret import expansion, to_array, to_ndarray
+from steno.core.jaxpr import Literal
 from steno.core.op import Op
+from steno.core.trace import trace_to_jaxpr
 from steno.ir.expr import Builder, Expr, Scalar, registers, storage
 from steno.ir.index import Index, LoopVar, linear, var
 from steno.ir.interp import evaluate, evaluate_index
 from steno.ir.kinds import Cumulative, Map, Reduce, Update
 from steno.ir.loops import Buffer
-from steno.ops.oracle import fold
+from steno.ops.oracle import Oracle, fold
 
 # comparing
 
@@ -35,6 +38,12 @@ def ulp(x: np.ndarray, dtype: Any) -> np.ndarray:
     info = ml_dtypes.finfo(dtype)
     _, e = np.frexp(np.maximum(np.abs(x), np.longdouble(float(info.smallest_normal))))
     return np.ldexp(np.longdouble(1), e - 1 - info.nmant)
+
+
+def assert_same_bits(got: Any, want: Any, context: str = "") -> None:
+    """Equal shape, dtype and bits; any NaN equals any NaN."""
+    found = differences(got, want)
+    assert not found, f"{context}: {found}"
 
 
 def differences(got: Any, want: Any, ulps: float = 0.0, floor: float = 0.0, args: Sequence[Any] = ()) -> str:
@@ -157,13 +166,15 @@ def values(args: Sequence[Any]) -> list[np.ndarray]:
 
 
 def run_lowered(op: Op, args: Sequence[Any], params: dict[str, Any]) -> list[np.ndarray] | None:
-    """The results of the op's lowered code as ndarrays; None for kinds without scalar code (contractions, libraries, callbacks), and for
-    operands for which the op only has an expansion."""
+    """The results of the op's lowered code, or of that of its expansion, as ndarrays; None for kinds without scalar code (contractions,
+    libraries, callbacks) and for ops with nested programs."""
     avals = [logical(x) for x in args]
     args = values(args)
     out = op.typ(*avals, **params)
     avals_out = list(out) if op.multiple_results else [out]
     kind = None if op.lower is None else op.lower(avals, avals_out, **params)
+    if kind is None and op.expand is not None:
+        return _run_expanded(op, args, params, avals)
     if isinstance(kind, Map):
         return _run_map(kind, args, avals, avals_out, op.multiple_results)
     if isinstance(kind, Reduce):
@@ -173,6 +184,22 @@ def run_lowered(op: Op, args: Sequence[Any], params: dict[str, Any]) -> list[np.
     if isinstance(kind, Update):
         return [_run_update(kind, args, avals)]
     return None
+
+
+def _run_expanded(op: Op, args: Sequence[np.ndarray], params: dict[str, Any], avals: Sequence[ShapedArray]) -> list[np.ndarray] | None:
+    """By the expansion, each op of it lowered."""
+    jaxpr = trace_to_jaxpr(expansion(op, params), avals).jaxpr
+    env: dict[Any, np.ndarray] = dict(zip(jaxpr.invars, args, strict=True))
+
+    def read(a: Any) -> np.ndarray:
+        return np.asarray(a.val) if isinstance(a, Literal) else env[a]
+
+    for e in jaxpr.eqns:
+        out = run_lowered(e.op, [read(a) for a in e.invars], e.params)
+        if out is None:
+            return None
+        env.update(zip(e.outvars, out, strict=True))
+    return [read(a) for a in jaxpr.outvars]
 
 
 def _run_map(
@@ -315,3 +342,47 @@ def _run_cumulative(
         for o, a in zip(out, acc, strict=True):
             o[k] = a
     return f.results([np.moveaxis(o, 0, kind.axis) for o in out], avals_out)
+
+
+# records
+
+
+def check_op(op: Op, args: Sequence[Any], params: dict[str, Any], *, backend: str = "cpu", compiled: bool = True) -> None:
+    """AssertionError unless the op's results on these arguments (a sample of the record) are those of its specification: of the types `typ`
+    promises, near enough by its `Oracle`; from its lowered code on lanes, and (with `compiled`) evaluated and jitted on the backend, these
+    two bit for bit alike."""
+    values = [to_ndarray(x) if isinstance(x, ArrayImpl) else np.asarray(x) for x in args]
+    avals = [logical(x) for x in args]
+    types = op.typ(*avals, **params)
+    want = op.oracle(*values, **params)
+    context = f"{op.name}{params} of ({', '.join(a.str_short() for a in avals)})"
+    if not op.multiple_results:
+        types, want = [types], [want]
+    assert len(want) == len(types), f"{context}: the specification gives {len(want)} results, typ {len(types)}"
+    for w, t in zip(map(np.asarray, want), types, strict=True):
+        d = np.dtype(np.uint64) if isinstance(t.dtype, dtypes.KeyDType) else t.dtype
+        assert (w.shape, w.dtype) == (t.shape, d), f"{context}: the specification gives {w.dtype}{w.shape}, typ {t}"
+    _check("lowered code", run_lowered(op, args, params), want, op, values, context)
+    if compiled:
+        arrays = [x if isinstance(x, ArrayImpl) else to_array(x, a) for x, a in zip(args, avals, strict=True)]
+        with config.backend(backend):
+            eager = op(*arrays, **params)
+            jitted = jit(lambda *xs: op(*xs, **params))(*arrays)
+        if not op.multiple_results:
+            eager, jitted = [eager], [jitted]
+        for e, j, t in zip(eager, jitted, types, strict=True):
+            assert e.aval is t and j.aval is t, f"{context}: eager gives {e.aval}, jit {j.aval}, typ {t}"
+        eager, jitted = [to_ndarray(x) for x in eager], [to_ndarray(x) for x in jitted]
+        _check("eager", eager, want, op, values, context)
+        for e, j in zip(eager, jitted, strict=True):
+            found = differences(j, e)
+            assert not found, f"{context}: jit and eager: {found}"
+
+
+def _check(what: str, got: Sequence[np.ndarray] | None, want: Sequence[Any], op: Op, args: Sequence[np.ndarray], context: str) -> None:
+    if got is None:
+        return
+    for g, w in zip(got, want, strict=True):
+        bounds = (op.oracle.bound([x.dtype for x in args]), op.oracle.floor) if isinstance(op.oracle, Oracle) else (0.0, 0.0)
+        found = differences(g, w, *bounds, args)
+        assert not found, f"{context}: {what}: {found}"

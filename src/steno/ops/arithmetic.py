@@ -77,7 +77,9 @@ def _sign(b: Builder, x: Scalar) -> Scalar:
     return b.select(b.eq(x, 0), x, b.pair(x.dtype, b.div(x.first, size), b.div(x.second, size)))
 
 
-sign = unary("sign", NUMBER, oracle=lambda x: (wider if x.dtype.kind == "c" else direct)(_sign_oracle)(x), scalar=_sign, exact=True, ulps=2)
+sign = unary(
+    "sign", NUMBER, oracle=lambda x: (wider if x.dtype.kind == "c" else direct)(_sign_oracle)(x), scalar=_sign, exact=True, complex_ulps=2
+)
 
 
 def _abs_oracle(x: np.ndarray) -> np.ndarray:
@@ -86,7 +88,7 @@ def _abs_oracle(x: np.ndarray) -> np.ndarray:
     return direct(primitive("abs"))(x)
 
 
-abs_ = unary("abs", SIGNED | FLOAT | COMPLEX, oracle=_abs_oracle, scalar=lambda b, x: b.abs(x), exact=True, result=real_of, ulps=1)
+abs_ = unary("abs", SIGNED | FLOAT | COMPLEX, oracle=_abs_oracle, scalar=lambda b, x: b.abs(x), exact=True, result=real_of, complex_ulps=1)
 """The magnitude. The least integer stays as it is."""
 
 floor = unary("floor", FLOAT, oracle=direct(np.floor), scalar=lambda b, x: b.floor(x))
@@ -217,7 +219,7 @@ def _div_oracle(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return _complex_div_oracle(x, y) if x.dtype.kind == "c" else direct(primitive("div"))(x, y)
 
 
-div = binary("div", NUMBER, oracle=_div_oracle, scalar=lambda b, x, y: b.div(x, y), ulps=4)
+div = binary("div", NUMBER, oracle=_div_oracle, scalar=lambda b, x, y: b.div(x, y), complex_ulps=4)
 """Integers: truncates; x / 0 is -1 (all bits set), the least integer / -1 is itself."""
 
 rem = binary("rem", INT | FLOAT, oracle=direct(primitive("rem")), scalar=lambda b, x, y: b.rem(x, y))
@@ -298,7 +300,7 @@ integer_pow = unary(
     scalar=_integer_pow,
     typ=_integer_pow_typ,
     samples=_integer_pow_samples,
-    ulps=4,
+    complex_ulps=4,
 )
 """x**y for a constant integer y."""
 
@@ -387,8 +389,8 @@ clamp = elementwise(
 
 
 def _nextafter_oracle(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """NumPy's; in formats without -0 the step from a small number to zero gives zero."""
-    return np.nextafter(x, y)
+    """NumPy's, but that y is given where the two are equal (NumPy's float16 gives x)."""
+    return np.where(x == y, y, np.nextafter(x, y))
 
 
 def _nextafter(b: Builder, x: Scalar, y: Scalar) -> Scalar:

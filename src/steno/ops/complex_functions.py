@@ -1,7 +1,7 @@
 """Elementary functions of complex numbers as scalar code, by functions of real ones.
 
-Branch cuts and signs of zero are those of C's Annex G, after W. Kahan, "Branch cuts for complex elementary functions, or much ado about nothing's
-sign bit" (in: The State of the Art in Numerical Analysis, 1987). Errors are a few units in the last place of the modulus. complex64 passes
+Branch cuts and signs of zero are those of C's Annex G, after W. Kahan, "Branch cuts for complex elementary functions, or much ado about
+nothing's sign bit" (in: The State of the Art in Numerical Analysis, 1987). Errors are a few units in the last place of the modulus. complex64 passes
 through float64 where a formula cancels or could overflow. What infinite and NaN components give is not specified.
 """
 
@@ -140,7 +140,7 @@ def complex_tan(b: Builder, z: Pair) -> Pair:
 @_named
 @_in_double
 def complex_logistic(b: Builder, z: Pair) -> Pair:
-    """1 / (1 + exp(-z)), by exp(-|x|...) so that nothing overflows: for x < 0, exp(z) / (1 + exp(z))"""
+    """1 / (1 + exp(-z)); for x < 0, where that could overflow, exp(z) / (1 + exp(z))"""
     negative = b.lt(z.first, 0.0)
     e = complex_exp(b, b.select(negative, z, b.neg(z)))
     one = b.const(1.0, z.dtype)

@@ -71,7 +71,7 @@ def cumulative(
             for reverse in (False, True):
                 yield (small(shape, "float32"),), {"axis": axis, "reverse": reverse}
 
-    return Op(name, typ=typ, oracle=Oracle(specification, ulps), lower=lower, expand=expand, samples=samples, **rules)
+    return Op(name, typ=typ, oracle=Oracle(specification, ulps, 0.0, ulps), lower=lower, expand=expand, samples=samples, **rules)
 
 
 def _constant(value: Any) -> Callable[[Any], Any]:
@@ -129,5 +129,5 @@ def _logaddexp_oracle(p: np.ndarray, q: np.ndarray) -> np.ndarray:
     return complex_of(out.real, out.imag - np.rint(out.imag / turn) * turn)
 
 
-cumlogsumexp = cumulative("cumlogsumexp", FLOAT | COMPLEX, identity=lowest, combine=_logaddexp, oracle=_logaddexp_oracle, ulps=32)
+cumlogsumexp = cumulative("cumlogsumexp", FLOAT | COMPLEX, identity=lowest, combine=_logaddexp, oracle=_logaddexp_oracle, ulps=64)
 """log(exp(x0) + ... + exp(xk))"""

@@ -3,8 +3,8 @@
 A family takes the op's domain (the dtypes it accepts), its NumPy specification and its scalar code, and makes the record; rules of
 transformations (`jvp=...`, `transpose=...`, `batch=...`) pass through to it. Every op is bound to a name in its own file.
 
-Scalar code is `scalar(b, *operands, **params)` over the Builder. For narrow floats it computes in float32 and the result is rounded once, unless the op is
-`exact` there (moves bits, or compares): then it gets the narrow scalars themselves.
+Scalar code is `scalar(b, *operands, **params)` over the Builder. For narrow floats it computes in float32 and the result is rounded once,
+unless the op is `exact` there (moves bits, or compares): then it gets the narrow scalars themselves.
 """
 
 from __future__ import annotations
@@ -69,7 +69,8 @@ def check_equal_dtypes(op: str, avals: Sequence[ShapedArray]) -> None:
 
 
 def common_shape(op: str, avals: Sequence[ShapedArray]) -> tuple[int, ...]:
-    """The shape of an elementwise result. Operands of rank 0 go with anything; the others have equal rank, and sizes equal or 1. TypeError if not."""
+    """The shape of an elementwise result. Operands of rank 0 go with anything; the others have equal rank, and sizes equal or 1.
+    TypeError if not."""
     first = avals[0].shape
     if all(a.shape == first for a in avals):
         return first
@@ -121,7 +122,8 @@ def elementwise_typ(op: str, *domains: Domain, result: Callable[[Any], Any] = sa
 
 
 def elementwise_lower(scalar: Callable[..., Scalar], exact: bool = True) -> Callable[..., Map]:
-    """`scalar(b, *operands, **params)` at each index. Without `exact`, narrow floats are computed in float32 and rounded to the result's dtype."""
+    """`scalar(b, *operands, **params)` at each index. Without `exact`, narrow floats are computed in float32 and rounded to the result's
+    dtype."""
 
     def lower(avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedArray], **params: Any) -> Map:
         (out,) = avals_out
@@ -287,6 +289,7 @@ def elementwise(
     exact: bool = False,
     ulps: float = 0.0,
     floor: float = 0.0,
+    complex_ulps: float = 0.0,
     result: Callable[[Any], Any] = same,
     typ: Callable[..., Any] | None = None,
     samples: Callable[[], Iterable[Any]] | None = None,
@@ -298,7 +301,7 @@ def elementwise(
     return Op(
         name,
         typ=typ or elementwise_typ(name, *domains, result=result),
-        oracle=Oracle(oracle, ulps, floor),
+        oracle=Oracle(oracle, ulps, floor, complex_ulps),
         lower=elementwise_lower(scalar, exact),
         samples=samples,
         **rules,

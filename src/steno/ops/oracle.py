@@ -23,11 +23,17 @@ Array = np.ndarray
 @record(frozen=True)
 class Oracle:
     """An op's specification. A result may differ from `fun`'s by `ulps` units in the last place of the result's dtype, taken at
-    max(|result|, `floor`) (for complex numbers at the modulus). With `ulps` 0 results are equal bit for bit, but for NaNs' signs and payloads."""
+    max(|result|, `floor`); with complex operands by `complex_ulps`, taken at the modulus. With 0 results are equal bit for bit, but for
+    NaNs' signs and payloads."""
 
     fun: Callable[..., Any]
     ulps: float = 0.0
     floor: float = 0.0
+    complex_ulps: float = 0.0
+
+    def bound(self, operands: Sequence[Any]) -> float:
+        """The units for operands of these dtypes."""
+        return self.complex_ulps if any(map(dtypes.is_complex, operands)) else self.ulps
 
     def __call__(self, *args: Array, **params: Any) -> Any:
         with np.errstate(all="ignore"):

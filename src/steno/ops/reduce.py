@@ -1,7 +1,7 @@
 """Reductions along axes: sums, products, extrema, logic, positions of extrema, and folds by a user's computation.
 
-All are folds in the canonical order (ir/loops.py), so results do not depend on layout, vector width or threads. Narrow floats are accumulated in
-float32 and rounded once; integers wrap in their dtype.
+All are folds in the canonical order (ir/loops.py), so results do not depend on layout, vector width or threads. Narrow floats are
+accumulated in float32 and rounded once; integers wrap in their dtype.
 """
 
 from __future__ import annotations
@@ -253,9 +253,7 @@ argmin = Op("argmin", typ=_arg_typ("argmin"), oracle=Oracle(_arg_oracle(np.argmi
 def _check_reduce(operands: Sequence[ShapedArray], inits: Sequence[ShapedArray], dimensions: Shape) -> None:
     shapes = [a.shape for a in operands]
     if not operands or len(operands) != len(inits):
-        raise TypeError(
-            f"reduce takes as many initial values as operands, and at least one, got {len(operands)} operands and {len(inits)} initial values"
-        )
+        raise TypeError(f"reduce takes operands and as many initial values, got {len(operands)} operands and {len(inits)} initial values")
     if any(s != shapes[0] for s in shapes):
         raise TypeError(f"reduce: operands must have equal shapes, got {', '.join(map(str, shapes))}")
     if any(i.shape for i in inits):

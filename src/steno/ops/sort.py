@@ -103,8 +103,8 @@ sort = Op(
     multiple_results=True,
     samples=_sort_samples,
 )
-"""Sorts along `dimension` by the first `num_keys` operands, the first one foremost; the other operands move with them. Complex numbers come by real,
-then by imaginary part. NaNs are alike and last, -0.0 and 0.0 alike; equal elements keep their order, whatever `is_stable` says."""
+"""Sorts along `dimension` by the first `num_keys` operands, the first one foremost; the other operands move with them. Complex numbers come
+by real, then by imaginary part. NaNs are alike and last, -0.0 and 0.0 alike; equal elements keep their order, whatever `is_stable` says."""
 
 # top_k
 
@@ -147,7 +147,7 @@ def _top_k_typ(x: ShapedArray, *, k: int, axis: int, is_stable: bool = True) -> 
     if not 0 <= axis < x.ndim:
         raise ValueError(f"top_k: axis {axis} is out of bounds for an operand of shape {x.shape}")
     if k > x.shape[axis]:
-        raise ValueError(f"top_k: k must be no larger than the size of the axis, got k={k} for an operand of shape {x.shape} and axis {axis}")
+        raise ValueError(f"top_k: k must be at most the axis's size, got k={k} for an operand of shape {x.shape} and axis {axis}")
     shape = _with_size(x.shape, axis, k)
     return [ShapedArray(shape, x.dtype, x.weak_type), ShapedArray(shape, dtypes.int32, x.weak_type)]
 
@@ -179,4 +179,4 @@ def _top_k_samples() -> Iterable[Any]:
 
 
 top_k = Op("top_k", typ=_top_k_typ, oracle=Oracle(_top_k_oracle), expand=_top_k_expand, multiple_results=True, samples=_top_k_samples)
-"""The k greatest elements along an axis in descending total order (NaN first, -NaN last), the first of equal ones first, and their positions."""
+"""The k greatest elements along an axis in descending total order (NaN first, -NaN last), of equal ones the first, and their positions."""

@@ -57,7 +57,8 @@ def _specify(fun: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
 def elementary(name: str, domain: Any, fun: Callable[..., np.ndarray], ulps: float, floor: float = 0.0, **fields: Any) -> Op:
     """An op of the function `name`, specified by `fun` in a wider format."""
     samples = unary_samples(domain, clean=finite_complex)
-    return unary(name, domain, oracle=_specify(fun), scalar=function(name), ulps=ulps, floor=floor, samples=samples, **fields)
+    bounds = {"ulps": ulps, "floor": floor, "complex_ulps": 8.0}
+    return unary(name, domain, oracle=_specify(fun), scalar=function(name), samples=samples, **bounds, **fields)
 
 
 exp = elementary("exp", INEXACT, np.exp, 1)
@@ -109,8 +110,9 @@ def _rsqrt_oracle(x: np.ndarray, *, accuracy: Any = None) -> np.ndarray:
     return wider(_complex_rsqrt)(x) if x.dtype.kind == "c" else direct(lambda v: 1 / np.sqrt(v))(x)
 
 
-sqrt = unary("sqrt", INEXACT, oracle=_sqrt_oracle, scalar=_sqrt)
-rsqrt = unary("rsqrt", INEXACT, oracle=_rsqrt_oracle, scalar=_rsqrt)
+_ROOT_SAMPLES = unary_samples(INEXACT, clean=finite_complex)
+sqrt = unary("sqrt", INEXACT, oracle=_sqrt_oracle, scalar=_sqrt, complex_ulps=4, samples=_ROOT_SAMPLES)
+rsqrt = unary("rsqrt", INEXACT, oracle=_rsqrt_oracle, scalar=_rsqrt, complex_ulps=4, samples=_ROOT_SAMPLES)
 """1 / sqrt(x), two roundings."""
 
 # two operands
