@@ -149,7 +149,8 @@ def scalar_value(x: Any, dtype: Any) -> np.generic:
     elif t is complex and not dtypes.is_complex(dtype):
         x = x.real
     with np.errstate(all="ignore"):
-        return np.array(x).astype(dtype)[()]
+        value: Any = np.array(x).astype(dtype)
+        return value[()]
 
 
 _INT_BITS: Final = {d: dtypes.itemsize_bits(d) for d in dtypes.INTEGERS}

@@ -7,6 +7,7 @@ means form the configuration token, which is part of every cache key.
 
 from __future__ import annotations
 
+import functools
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -90,10 +91,7 @@ class _Override:
             with _Override(self.knob, self.new):
                 return fun(*args, **kwargs)
 
-        wrapped.__wrapped__ = fun
-        for attribute in ("__name__", "__qualname__", "__doc__", "__module__"):
-            setattr(wrapped, attribute, getattr(fun, attribute, None))
-        return wrapped
+        return functools.update_wrapper(wrapped, fun)
 
 
 _UNSET: Final = object()

@@ -109,7 +109,7 @@ _SHORT: Final = {
 }
 _SHORT.update({int2: "i2", int4: "i4", uint2: "u2", uint4: "u4", bfloat16: "bf16", float0: "float0"})
 _SHORT.update({d: d.name.replace("float", "f") for d in NARROW_FLOATS})
-FROM_SHORT: Final = {short: d for d, short in _SHORT.items()}
+FROM_SHORT: Final[dict[str, Any]] = {short: d for d, short in _SHORT.items()}
 FROM_SHORT[key_fry.name] = key_fry
 _NARROW_OF: Final = {int64: int32, uint64: uint32, float64: float32, complex128: complex64}
 
@@ -202,7 +202,7 @@ def issubdtype(a: Any, b: Any) -> bool:
         tb = _scalar_type(b)
     if ta is tb or tb is np.generic:
         return True
-    d = None if issubclass(ta, extended) or ta in (np.number, np.generic) else _maybe_dtype(ta)
+    d: Any = None if issubclass(ta, extended) or ta in (np.number, np.generic) else _maybe_dtype(ta)
     if d in INTEGERS and d.itemsize == 1 and d not in (int8, uint8):
         base: Any = np.signedinteger if d in SIGNED else np.unsignedinteger
         return issubclass(base, tb)

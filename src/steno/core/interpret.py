@@ -76,8 +76,10 @@ def _as(op: Op, y: Any, aval: ShapedArray) -> np.ndarray:
 def expansion(op: Op, params: dict[str, Any]) -> Callable[..., list[Any]]:
     """`op.expand` as a function of flat arrays that returns a list."""
 
+    expand: Any = op.expand
+
     def run(*args: Any) -> list[Any]:
-        out = op.expand(*args, **params)
+        out = expand(*args, **params)
         return list(out) if op.multiple_results else [out]
 
     return run

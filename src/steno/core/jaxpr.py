@@ -312,7 +312,8 @@ def new_eqn(op: Op, invars: Sequence[Atom], params: dict[str, Any], like: JaxprE
     out = op.types(avals, params)
     outvars = [Var(a) for a in (out if op.multiple_results else [out])]
     effects = NO_EFFECTS if op.effects is None else frozenset(op.effects(*avals, **params))
-    return JaxprEqn(op, list(invars), outvars, params, effects, *((like.place, like.names) if like is not None else ()))
+    place, names = (like.place, like.names) if like is not None else (None, ())
+    return JaxprEqn(op, list(invars), outvars, params, effects, place, names)
 
 
 # Evaluation

@@ -36,7 +36,8 @@ class FrozenRecordError(AttributeError):
 def record(*, frozen: bool = False, eq: bool = True, slots: bool = False) -> Callable[[T], T]:
     """As `dataclasses.dataclass` with these arguments, for classes without record bases. Frozen records with `eq` hash by their fields."""
 
-    def make(cls: T) -> T:
+    def make(original: T) -> T:
+        cls: Any = original
         names = [n for n, t in cls.__dict__.get("__annotations__", {}).items() if not str(t).startswith(("ClassVar", "typing.ClassVar"))]
         fields: dict[str, Field] = {}
         for n in names:

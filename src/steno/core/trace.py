@@ -181,7 +181,7 @@ class Tracer:
             raise ConcretizationTypeError(self, f"The tolist() method was called on traced array with shape {self.aval.strip_weak_type()}.")
         return known.tolist()
 
-    def tobytes(self, order: str = "C") -> bytes:
+    def tobytes(self, order: Any = "C") -> bytes:
         known = self._known()
         if known is None:
             raise ConcretizationTypeError(
@@ -321,7 +321,8 @@ class JaxprTrace(Trace):
         if isinstance(x, np.generic | np.ndarray):
             aval = typeof(x)
             if x.ndim == 0:
-                return Literal(np.asarray(x).astype(aval.dtype)[()], aval)
+                value: Any = x
+                return Literal(scalar_value(value[()], aval.dtype), aval)
             return self._constant(x, ArrayImpl.from_numpy(np.asarray(x, aval.dtype), aval), aval)  # a snapshot, taken once
         convert = getattr(t, "__jax_array__", None)
         if convert is not None:
