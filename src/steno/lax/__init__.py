@@ -1,4 +1,4 @@
-"""JAX's `lax`: operations that are strict about dtypes and shapes, each close to one op. Operands are arrays or numbers of rank 0 that fit."""
+"""JAX's `lax`: operations that are strict about dtypes and shapes, each close to one op."""
 
 from __future__ import annotations
 

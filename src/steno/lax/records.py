@@ -15,12 +15,13 @@ from steno.ops import (
     reduce,
     scatter,
     shape,
+    sort,
     structural,
     transcendental,
 )
 
 # importing a family declares its ops
-FAMILIES = (arithmetic, bitwise, compare, convert, cumulative, dot, gather, index, reduce, scatter, shape, structural, transcendental)
+FAMILIES = (arithmetic, bitwise, compare, convert, cumulative, dot, gather, index, reduce, scatter, shape, sort, structural, transcendental)
 
 abs_p = OPS["abs"]
 acos_p = OPS["acos"]
@@ -128,7 +129,7 @@ sign_p = OPS["sign"]
 sin_p = OPS["sin"]
 sinh_p = OPS["sinh"]
 slice_p = OPS["slice"]
-sort_p = OPS.get("sort")
+sort_p = OPS["sort"]
 split_p = OPS["split"]
 sqrt_p = OPS["sqrt"]
 square_p = OPS["square"]
@@ -139,7 +140,7 @@ sub_p = OPS["sub"]
 tan_p = OPS["tan"]
 tanh_p = OPS["tanh"]
 tile_p = OPS["tile"]
-top_k_p = OPS.get("top_k")
+top_k_p = OPS["top_k"]
 transpose_p = OPS["transpose"]
 unstack_p = OPS["unstack"]
 xor_p = OPS["xor"]

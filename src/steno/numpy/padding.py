@@ -1,0 +1,241 @@
+"""pad, in all of NumPy's modes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from steno import lax
+from steno.core import dtypes
+from steno.lax import records as p
+from steno.numpy import elementwise as e
+from steno.numpy import reductions as r
+from steno.numpy.creation import asarray, linspace
+from steno.numpy.operands import Array, ArrayLike, as_array, convert, from_host
+from steno.numpy.statistics import median
+from steno.numpy.taking import take
+
+_KEYWORDS: dict[str, frozenset[str]] = {
+    "constant": frozenset({"constant_values"}),
+    "edge": frozenset(),
+    "empty": frozenset(),
+    "linear_ramp": frozenset({"end_values"}),
+    "maximum": frozenset({"stat_length"}),
+    "mean": frozenset({"stat_length"}),
+    "median": frozenset({"stat_length"}),
+    "minimum": frozenset({"stat_length"}),
+    "reflect": frozenset({"reflect_type"}),
+    "symmetric": frozenset({"reflect_type"}),
+    "wrap": frozenset(),
+}
+
+Widths = list[tuple[int, int]]
+
+
+def pad(array: ArrayLike, pad_width: Any, mode: str | Callable[..., Any] = "constant", **kwargs: Any) -> Array:
+    """The array with elements added at both ends of each axis: `pad_width` is (before, after) for each axis, for all, or one number.
+
+    `mode`: constant (constant_values), edge, linear_ramp (end_values), maximum, mean, median, minimum (stat_length), reflect, symmetric
+    (reflect_type "even" or "odd"), wrap, empty, or a function as NumPy takes it. NotImplementedError for other modes."""
+    x = as_array("pad", array)
+    if callable(mode):
+        return _by_function(x, _widths(x, pad_width), mode, kwargs)
+    if mode not in _KEYWORDS:
+        raise NotImplementedError(f"Unimplemented padding mode '{mode}' for np.pad.")
+    if unknown := set(kwargs) - _KEYWORDS[mode]:
+        raise ValueError(f"unsupported keyword arguments for mode '{mode}': {unknown}")
+    widths = _widths(x, pad_width)
+    if all(w == (0, 0) for w in widths):
+        return x
+    if mode == "constant":
+        return _constant(x, widths, kwargs.get("constant_values", 0))
+    if mode == "empty":
+        return _constant(x, widths, 0)
+    if mode == "edge":
+        return _by_positions(x, widths, lambda n, i: np.clip(i, 0, n - 1), "edge")
+    if mode == "wrap":
+        return _by_positions(x, widths, lambda n, i: i % n, "wrap")
+    if mode in ("reflect", "symmetric"):
+        kind = kwargs.get("reflect_type", "even")
+        if kind == "odd":
+            return _odd_reflection(x, widths, mode)
+        if kind != "even":
+            raise ValueError("reflect_type must be 'even' or 'odd'")
+        return _by_positions(x, widths, _reflected if mode == "reflect" else _mirrored, mode)
+    if mode == "linear_ramp":
+        return _ramp(x, widths, kwargs.get("end_values", 0))
+    return _statistic(x, widths, mode, kwargs.get("stat_length"))
+
+
+def _widths(x: Array, pad_width: Any) -> Widths:
+    if isinstance(pad_width, Mapping):
+        pairs: list[Any] = [(0, 0)] * x.ndim
+        for axis, w in pad_width.items():
+            pairs[axis] = (w, w) if np.ndim(w) == 0 else tuple(w)
+        pad_width = pairs
+    w = np.asarray(pad_width)
+    if w.dtype.kind not in "iu" and w.size:
+        raise TypeError("`pad_width` must be of integral type.")
+    pairs_of = _pairs(w, x.ndim, "pad_width")
+    if any(a < 0 or b < 0 for a, b in pairs_of):
+        raise ValueError("index can't contain negative values")
+    return [(int(a), int(b)) for a, b in pairs_of]
+
+
+def _pairs(v: Any, ndim: int, name: str) -> list[tuple[Any, Any]]:
+    """(before, after) for each axis, of a scalar, a pair, or a pair for each axis."""
+    shape = np.shape(v)
+    if shape == ():
+        return [(v, v)] * ndim
+    if shape == (1,):
+        return [(v[0], v[0])] * ndim
+    if shape == (2,):
+        return [(v[0], v[1])] * ndim
+    if shape == (1, 2):
+        return [(v[0][0], v[0][1])] * ndim
+    if shape == (ndim, 1):
+        return [(a[0], a[0]) for a in v]
+    if shape == (ndim, 2):
+        return [(a[0], a[1]) for a in v]
+    raise ValueError(
+        f"jnp.pad: {name} with nd={ndim} has unsupported shape {shape}. Valid shapes are ({ndim}, 2), (1, 2), (2,), (1,), or ()."
+    )
+
+
+def _constant(x: Array, widths: Widths, values: Any) -> Array:
+    values = values if hasattr(values, "aval") else np.asarray(values)
+    d, weak = x.aval.dtype, x.aval.weak_type
+    if values.ndim == 0 if hasattr(values, "ndim") else True:
+        value = as_array("pad", values)
+        return p.pad_p(x, convert(value, d, weak), padding_config=tuple((a, b, 0) for a, b in widths))
+    both = as_array("pad", values)
+    for k, ((a, b), (u, v)) in enumerate(zip(widths, _pairs_of_array(both, x.ndim), strict=True)):
+        none = [(0, 0, 0)] * x.ndim
+        x = p.pad_p(x, convert(u, d, weak), padding_config=tuple((a, 0, 0) if j == k else q for j, q in enumerate(none)))
+        x = p.pad_p(x, convert(v, d, weak), padding_config=tuple((0, b, 0) if j == k else q for j, q in enumerate(none)))
+    return x
+
+
+def _pairs_of_array(v: Array, ndim: int) -> list[tuple[Array, Array]]:
+    def element(*index: int) -> Array:
+        out = v
+        for i in index:
+            out = lax.index_in_dim(out, i, 0, False)
+        return out
+
+    names = _pairs(np.arange(v.size).reshape(v.shape), ndim, "values")
+    return [tuple(element(*np.unravel_index(int(k), v.shape)) for k in pair) for pair in names]  # type: ignore[misc]
+
+
+def _by_positions(x: Array, widths: Widths, source: Callable[[int, np.ndarray], np.ndarray], mode: str) -> Array:
+    """Each element of the result is a copy of one of x's, at `source(size, position)` along each axis."""
+    for k, (a, b) in enumerate(widths):
+        n = x.shape[k]
+        if (a, b) == (0, 0):
+            continue
+        if n == 0:
+            raise ValueError(f"Cannot apply '{mode}' padding to empty axis")
+        positions = source(n, np.arange(-a, n + b))
+        x = take(x, from_host(positions.astype(np.int32)), axis=k, mode="clip")
+    return x
+
+
+def _reflected(n: int, i: np.ndarray) -> np.ndarray:
+    """... 2 1 | 0 1 2 ... n-1 | n-2 ..."""
+    if n == 1:
+        return np.zeros_like(i)
+    i = i % (2 * n - 2)
+    return np.minimum(i, 2 * n - 2 - i)
+
+
+def _mirrored(n: int, i: np.ndarray) -> np.ndarray:
+    """... 1 0 | 0 1 ... n-1 | n-1 n-2 ..."""
+    i = i % (2 * n)
+    return np.minimum(i, 2 * n - 1 - i)
+
+
+def _odd_reflection(x: Array, widths: Widths, mode: str) -> Array:
+    """Reflected in position and in value about the edge, as often as the width needs."""
+    skip = 1 if mode == "reflect" else 0
+    for k, (a, b) in enumerate(widths):
+        n = x.shape[k]
+        if n == 0 and (a or b):
+            raise ValueError(f"Cannot apply '{mode}' padding to empty axis")
+        for count, front in ((a, True), (b, False)):
+            while count > 0:
+                n = x.shape[k]
+                step = min(count, n - skip) if n > skip else count
+                edge = lax.slice_in_dim(x, 0, 1, axis=k) if front else lax.slice_in_dim(x, n - 1, n, axis=k)
+                if n <= skip:
+                    part = edge
+                    step = 1
+                elif front:
+                    part = lax.slice_in_dim(x, skip, skip + step, axis=k)
+                else:
+                    part = lax.slice_in_dim(x, n - skip - step, n - skip, axis=k)
+                flipped = lax.rev(part, (k,))
+                new = e.subtract(e.multiply(2, edge), flipped)
+                x = lax.concatenate([new, x] if front else [x, new], k)
+                count -= step
+    return x
+
+
+def _ramp(x: Array, widths: Widths, end_values: Any) -> Array:
+    d = x.aval.dtype
+    values = _pairs_of_array(as_array("pad", asarray(end_values)), x.ndim)
+    for k, ((a, b), (u, v)) in enumerate(zip(widths, values, strict=True)):
+        n = x.shape[k]
+        first = lax.index_in_dim(x, 0, k, False)
+        last = lax.index_in_dim(x, n - 1, k, False)
+
+        def ramp(end: Array, edge: Array, count: int, k: int = k) -> Array:
+            spread = lax.broadcast_in_dim(convert(end, d), edge.shape, ())
+            return linspace(spread, edge, count, endpoint=False, dtype=d, axis=k)
+
+        pieces = [x]
+        if a:
+            pieces.insert(0, ramp(u, first, a))
+        if b:
+            pieces.append(lax.rev(ramp(v, last, b), (k,)))
+        x = lax.concatenate([convert(q, d) for q in pieces], k)
+    return x
+
+
+def _statistic(x: Array, widths: Widths, mode: str, stat_length: Any) -> Array:
+    functions: dict[str, Callable[..., Array]] = {"maximum": r.amax, "minimum": r.amin, "mean": r.mean, "median": median}
+    function = functions[mode]
+    d = x.aval.dtype
+    lengths = [(None, None)] * x.ndim if stat_length is None else _pairs(np.asarray(stat_length), x.ndim, "stat_length")
+    for k, ((a, b), (u, v)) in enumerate(zip(widths, lengths, strict=True)):
+        n = x.shape[k]
+        if n == 0 or u == 0 or v == 0:
+            raise ValueError("stat_length of 0 yields no value for padding")
+        u, v = n if u is None else min(int(u), n), n if v is None else min(int(v), n)
+        head = function(lax.slice_in_dim(x, 0, u, axis=k), axis=k, keepdims=True)
+        tail = function(lax.slice_in_dim(x, n - v, n, axis=k), axis=k, keepdims=True)
+        if dtypes.is_integer(d):
+            head, tail = e.round(head), e.round(tail)
+
+        def spread(q: Array, count: int, k: int = k) -> Array:
+            shape = tuple(count if j == k else s for j, s in enumerate(q.shape))
+            return lax.broadcast_in_dim(convert(q, d), shape, range(q.ndim))
+
+        x = lax.concatenate([spread(head, a), x, spread(tail, b)], k)
+    return x
+
+
+def _by_function(x: Array, widths: Widths, function: Callable[..., Any], kwargs: dict[str, Any]) -> Array:
+    """NumPy's protocol: `function(vector, (before, after), axis, kwargs)` for each vector along each axis; here it returns the new vector."""
+    out = _constant(x, widths, 0)
+    for k, width in enumerate(widths):
+        moved = lax.transpose(out, [*(j for j in range(out.ndim) if j != k), k])
+        rows = lax.reshape(moved, (moved.size // moved.shape[-1] if moved.shape[-1] else 0, moved.shape[-1]))
+        new = [as_array("pad", function(lax.index_in_dim(rows, i, 0, False), width, k, kwargs)) for i in range(rows.shape[0])]
+        if new:
+            moved = lax.reshape(lax.stack([convert(v, x.aval.dtype) for v in new]), moved.shape)
+        back = list(range(out.ndim - 1))
+        back.insert(k, out.ndim - 1)
+        out = lax.transpose(moved, back)
+    return out

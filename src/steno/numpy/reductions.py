@@ -1,0 +1,631 @@
+"""Reductions over axes, and their running versions. Results are strongly typed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from steno import lax
+from steno.core import dtypes
+from steno.lax import records as p
+from steno.numpy import elementwise as e
+from steno.numpy.operands import (
+    Array,
+    ArrayLike,
+    DTypeLike,
+    Shape,
+    as_array,
+    broadcast_shapes,
+    broadcast_to,
+    canonical_axes,
+    canonical_axis,
+    check_arraylike,
+    check_dtype,
+    convert,
+    no_out,
+    promoted_inexact,
+    strong,
+)
+
+Axis = Any
+
+
+def _accumulated(dtype: Any) -> Any:
+    """Sums and products of integers narrower than the default have the default's width; bools are counted."""
+    k = dtypes.kind(dtype)
+    default = dtypes.default_int()
+    if k == "b":
+        return default
+    if k in "iu" and dtypes.itemsize_bits(dtype) < default.itemsize * 8:
+        return default if k == "i" else np.dtype(f"uint{default.itemsize * 8}")
+    return dtype
+
+
+def _mask(fun: str, where: Any) -> Any:
+    if where is None:
+        return None
+    w = as_array(fun, where, 0)
+    if w.aval.dtype != dtypes.bool_:
+        raise ValueError(f"jnp.{fun}: where must be None or a boolean array; got where.dtype={w.aval.dtype!r}.")
+    return w
+
+
+def keep(x: Array, axes: Shape, shape: Shape) -> Array:
+    """The result of a reduction with the reduced axes put back, of size 1."""
+    kept = tuple(k for k in range(len(shape)) if k not in axes)
+    return lax.broadcast_in_dim(x, tuple(1 if k in axes else n for k, n in enumerate(shape)), kept)
+
+
+def _reduce(
+    fun: str,
+    op: Callable[..., Array],
+    a: ArrayLike,
+    axis: Axis,
+    out: Any,
+    keepdims: bool,
+    *,
+    dtype: Any = None,
+    initial: Any = None,
+    where: Any = None,
+    identity: Callable[[Any], Any] | None = None,
+    combine: Callable[[Any, Any], Array] | None = None,
+    promote_integers: bool = False,
+) -> Array:
+    """`op(x, axes=...)` of what `where` lets through (elsewhere `identity(dtype)`), combined with `initial`."""
+    no_out(fun, out)
+    x = as_array(fun, a)
+    mask = _mask(fun, where)
+    has_identity = identity is not None
+    if where is not None and not has_identity and initial is None:
+        raise ValueError(f"reduction operation {fun} does not have an identity, so to use a where mask one has to specify 'initial'")
+    d = check_dtype(dtype, fun)
+    if d is None:
+        d = _accumulated(x.aval.dtype) if promote_integers else x.aval.dtype
+    x = convert(x, d)
+    axes = canonical_axes(axis, x.ndim)
+    shape = x.shape
+    if not has_identity and initial is None and 0 in (shape[k] for k in axes):
+        if not math.prod(n for k, n in enumerate(shape) if k not in axes) == 0:
+            raise ValueError(f"zero-size array to reduction operation {fun} which has no identity")
+    if mask is not None:
+        shape = broadcast_shapes(shape, mask.shape)
+        x = e.where(broadcast_to(mask, shape), broadcast_to(x, shape), e.const(_neutral(identity, fun, d), d))
+        axes = canonical_axes(axis, len(shape))
+    result = op(x, axes) if axes or fun in ("all", "any") else x
+    if initial is not None:
+        start = as_array(fun, initial)
+        if start.shape:
+            raise ValueError("initial value must be a scalar. Got array of shape " + str(start.shape))
+        assert combine is not None
+        result = combine(convert(start, d), result)
+    return keep(result, axes, shape) if keepdims else result
+
+
+def _neutral(identity: Any, fun: str, dtype: Any) -> Any:
+    if identity is not None:
+        return identity(dtype)
+    return lowest(dtype) if fun in ("max", "amax") else highest(dtype)
+
+
+def lowest(dtype: Any) -> Any:
+    """What no value is below."""
+    k = dtypes.kind(dtype)
+    if k in "fc":
+        return -np.inf if _has_infinity(dtype) else float(dtypes.finfo(dtype).min)
+    return False if k == "b" else int(dtypes.iinfo(dtype).min)
+
+
+def highest(dtype: Any) -> Any:
+    """What no value is above."""
+    k = dtypes.kind(dtype)
+    if k in "fc":
+        return np.inf if _has_infinity(dtype) else float(dtypes.finfo(dtype).max)
+    return True if k == "b" else int(dtypes.iinfo(dtype).max)
+
+
+def _has_infinity(dtype: Any) -> bool:
+    return dtypes.kind(dtype) == "c" or bool(np.isinf(np.array(np.inf, np.float32).astype(dtype).astype(np.float32)))
+
+
+def _sum_op(x: Array, axes: Shape) -> Array:
+    if x.aval.dtype == dtypes.bool_:
+        return lax.reduce_or(x, axes)
+    return p.reduce_sum_p(x, axes=axes, out_sharding=None)
+
+
+def _prod_op(x: Array, axes: Shape) -> Array:
+    if x.aval.dtype == dtypes.bool_:
+        return lax.reduce_and(x, axes)
+    return p.reduce_prod_p(x, axes=axes)
+
+
+def sum(
+    a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, keepdims: bool = False, initial: ArrayLike | None = None,
+    where: ArrayLike | None = None, promote_integers: bool = True,
+) -> Array:  # fmt: skip
+    """Sums over axes (all by default). Small integers are summed in the default integer type, unless `promote_integers` is false."""
+    return _reduce(
+        "sum", _sum_op, a, axis, out, keepdims, dtype=dtype, initial=initial, where=where, identity=lambda d: 0, combine=e.add,
+        promote_integers=promote_integers,
+    )  # fmt: skip
+
+
+def prod(
+    a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, keepdims: bool = False, initial: ArrayLike | None = None,
+    where: ArrayLike | None = None, promote_integers: bool = True,
+) -> Array:  # fmt: skip
+    """Products over axes (all by default), in the types of `sum`."""
+    return _reduce(
+        "prod", _prod_op, a, axis, out, keepdims, dtype=dtype, initial=initial, where=where, identity=lambda d: 1, combine=e.multiply,
+        promote_integers=promote_integers,
+    )  # fmt: skip
+
+
+def _max_op(x: Array, axes: Shape) -> Array:
+    return p.reduce_max_p(x, axes=axes, out_sharding=None)
+
+
+def _min_op(x: Array, axes: Shape) -> Array:
+    return p.reduce_min_p(x, axes=axes, out_sharding=None)
+
+
+def max(
+    a: ArrayLike,
+    axis: Axis = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+) -> Array:
+    """Maxima over axes; NaN if one is NaN. ValueError for the maximum of nothing, unless `initial` is given."""
+    return _reduce("max", _max_op, a, axis, out, keepdims, initial=initial, where=where, combine=e.maximum)
+
+
+def min(
+    a: ArrayLike,
+    axis: Axis = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+) -> Array:
+    """Minima over axes; NaN if one is NaN. ValueError for the minimum of nothing, unless `initial` is given."""
+    return _reduce("min", _min_op, a, axis, out, keepdims, initial=initial, where=where, combine=e.minimum)
+
+
+amax, amin = max, min
+
+
+def minmax(
+    a: ArrayLike,
+    axis: Axis = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+) -> tuple[Array, Array]:
+    """(minima, maxima)."""
+    return min(a, axis, out, keepdims, initial, where), max(a, axis, out, keepdims, initial, where)
+
+
+def all(a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False, *, where: ArrayLike | None = None) -> Array:
+    """Whether all elements along axes are true (not 0)."""
+    x = strong(e.as_bool(as_array("all", a)))
+    return _reduce("all", lax.reduce_and, x, axis, out, keepdims, where=where, identity=lambda d: True)
+
+
+def any(a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False, *, where: ArrayLike | None = None) -> Array:
+    """Whether any element along axes is true (not 0)."""
+    x = strong(e.as_bool(as_array("any", a)))
+    return _reduce("any", lax.reduce_or, x, axis, out, keepdims, where=where, identity=lambda d: False)
+
+
+def count_nonzero(a: ArrayLike, axis: Axis = None, keepdims: bool = False) -> Array:
+    """How many elements along axes are not 0."""
+    return sum(e.as_bool(as_array("count_nonzero", a)), axis, dtypes.default_int(), keepdims=keepdims)
+
+
+def ptp(a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False) -> Array:
+    """Maximum less minimum."""
+    no_out("ptp", out)
+    x = as_array("ptp", a)
+    return e.subtract(max(x, axis, keepdims=keepdims), min(x, axis, keepdims=keepdims))
+
+
+def _count(shape: Shape, axes: Shape) -> int:
+    return math.prod(shape[k] for k in axes)
+
+
+def _wide(dtype: Any) -> Any:
+    """In what type averages of a dtype are computed: float32 for narrower floats."""
+    return dtypes.float32 if dtypes.kind(dtype) == "f" and dtypes.itemsize_bits(dtype) < 32 else dtype
+
+
+def mean(
+    a: ArrayLike,
+    axis: Axis = None,
+    dtype: DTypeLike | None = None,
+    out: None = None,
+    keepdims: bool = False,
+    *,
+    where: ArrayLike | None = None,
+) -> Array:
+    """Averages over axes (NaN of nothing), as floats."""
+    no_out("mean", out)
+    x = as_array("mean", a)
+    d = dtypes.to_inexact(x.aval.dtype) if dtype is None else check_dtype(dtype, "mean")
+    compute = _wide(dtypes.to_inexact(d))
+    mask = _mask("mean", where)
+    axes = canonical_axes(axis, x.ndim)
+    if mask is None:
+        n: Any = e.const(_count(x.shape, axes), compute)
+    else:
+        shape = broadcast_shapes(x.shape, mask.shape)
+        x, mask = broadcast_to(x, shape), broadcast_to(mask, shape)
+        n = sum(mask, axis, compute, keepdims=keepdims)
+    total = sum(x, axis, compute, keepdims=keepdims, where=mask)
+    return convert(p.div_p(total, n), d)
+
+
+def _variance(
+    fun: str, a: ArrayLike, axis: Axis, dtype: Any, out: Any, ddof: Any, keepdims: bool, where: Any, mean_: Any, correction: Any
+) -> Array:
+    no_out(fun, out)
+    if correction is not None:
+        if not (isinstance(ddof, int) and ddof == 0):
+            raise ValueError("ddof and correction can't be provided simultaneously.")
+        ddof = correction
+    x = as_array(fun, a)
+    check_arraylike(fun, ddof)
+    d = check_dtype(dtype, fun)
+    own = dtypes.to_inexact(x.aval.dtype)
+    if d is None:
+        compute, real = own, e.real(lax.full((), 0, own)).aval.dtype if dtypes.is_complex(own) else own
+    else:
+        if dtypes.is_complex(x.aval.dtype) and not dtypes.is_complex(d):
+            raise ValueError(
+                "jax.numpy.var does not yet support real dtype parameters when computing the variance of an array of complex values. "
+                "The semantics of numpy.var seem unclear in this case. Please comment on https://github.com/jax-ml/jax/issues/2283 if this behavior is important to you."
+            )
+        compute, real = dtypes.result_type(own, d), d
+        if dtypes.is_complex(d):
+            real = np.dtype(f"float{d.itemsize * 4}")
+        if not dtypes.is_inexact(compute):
+            compute = own
+    compute = _wide(compute)
+    x = convert(x, compute)
+    mask = _mask(fun, where)
+    axes = canonical_axes(axis, x.ndim)
+    center = mean(x, axes, compute, keepdims=True, where=mask) if mean_ is None else convert(as_array(fun, mean_), compute)
+    shape = broadcast_shapes(x.shape, center.shape)
+    centered = p.sub_p(broadcast_to(x, shape), broadcast_to(center, shape))
+    if dtypes.is_complex(compute):
+        re, im = p.real_p(centered), p.imag_p(centered)
+        squares = p.add_p(p.mul_p(re, re), p.mul_p(im, im))
+    else:
+        squares = p.square_p(centered)
+    count_type = squares.aval.dtype
+    if mask is None:
+        n: Any = e.const(_count(x.shape, axes), count_type)
+    else:
+        n = sum(broadcast_to(mask, broadcast_shapes(x.shape, mask.shape)), axes, count_type, keepdims=keepdims)
+    degrees = (
+        e.const(_count(x.shape, axes) - ddof, count_type)
+        if mask is None and isinstance(ddof, int | float)
+        else e.subtract(n, convert(as_array(fun, ddof), count_type))
+    )
+    total = sum(squares, axes, keepdims=keepdims, where=mask)
+    out_ = p.div_p(total, degrees)
+    if not (mask is None and isinstance(ddof, int | float) and _count(x.shape, axes) - ddof > 0):
+        out_ = e.where(p.gt_p(broadcast_to(degrees, out_.shape), e.const(0, count_type)), out_, e.const(np.nan, count_type))
+    return convert(out_, real if dtypes.is_inexact(real) else dtypes.to_inexact(real))
+
+
+def var(
+    a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, ddof: int = 0, keepdims: bool = False, *,
+    where: ArrayLike | None = None, mean: ArrayLike | None = None, correction: Any = None,
+) -> Array:  # fmt: skip
+    """Averages of the squared distances from the mean, over n - ddof; real also of complex numbers. NaN where n <= ddof."""
+    return _variance("var", a, axis, dtype, out, ddof, keepdims, where, mean, correction)
+
+
+def std(
+    a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, ddof: int = 0, keepdims: bool = False, *,
+    where: ArrayLike | None = None, mean: ArrayLike | None = None, correction: Any = None,
+) -> Array:  # fmt: skip
+    """The square root of `var`."""
+    d = check_dtype(dtype, "std")
+    if d is not None and not dtypes.is_inexact(d):
+        raise ValueError(f"dtype argument to jnp.std must be inexact; got {dtypes.name(d)}")
+    return e.sqrt(_variance("std", a, axis, dtype, out, ddof, keepdims, where, mean, correction))
+
+
+def average(a: ArrayLike, axis: Axis = None, weights: ArrayLike | None = None, returned: bool = False, keepdims: bool = False) -> Any:
+    """Weighted averages; with `returned`, also the sums of the weights."""
+    if weights is None:
+        x = as_array("average", a)
+        out = mean(x, axis, keepdims=keepdims)
+        if not returned:
+            return out
+        n = _count(x.shape, canonical_axes(axis, x.ndim))
+        return out, lax.full_like(out, n)
+    x, w = promoted_inexact("average", a, weights)
+    axes = canonical_axes(axis, x.ndim)
+    if x.shape != w.shape:
+        if axis is None:
+            raise ValueError("Axis must be specified when shapes of a and weights differ.")
+        if isinstance(axis, tuple):
+            if w.shape != tuple(x.shape[k] for k in axes):
+                raise ValueError("Shape of weights must be consistent with shape of a along specified axis.")
+            order = np.argsort(axes)
+            w = lax.broadcast_in_dim(lax.transpose(w, order.tolist()), x.shape, tuple(sorted(axes)))
+        else:
+            if w.ndim != 1:
+                raise ValueError("1D weights expected when shapes of a and weights differ.")
+            if w.shape[0] != x.shape[axes[0]]:
+                raise ValueError("Length of weights not compatible with specified axis.")
+            w = lax.broadcast_in_dim(w, x.shape, axes)
+    total = sum(w, axis, keepdims=keepdims)
+    out = p.div_p(sum(p.mul_p(x, w), axis, keepdims=keepdims), total)
+    return (out, broadcast_to(total, out.shape)) if returned else out
+
+
+# positions of extrema
+
+
+def _arg(fun: str, op: Any, a: ArrayLike, axis: Any, out: Any, keepdims: bool | None) -> Array:
+    no_out(fun, out)
+    x = as_array(fun, a)
+    if axis is None:
+        shape = (1,) * x.ndim
+        x = lax.reshape(x, (x.size,))
+        k = 0
+    else:
+        k = canonical_axis(axis, x.ndim)
+        shape = (*x.shape[:k], 1, *x.shape[k + 1 :])
+    if x.shape[k] == 0:
+        raise ValueError(f"attempt to get {fun} of an empty sequence")
+    result = op(x, axes=(k,), index_dtype=dtypes.default_int())
+    return lax.reshape(result, shape) if keepdims else result
+
+
+def argmax(a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool | None = None) -> Array:
+    """The first position of the maximum (of a NaN, if there is one), along an axis or in the flattened array."""
+    return _arg("argmax", p.argmax_p, a, axis, out, keepdims)
+
+
+def argmin(a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool | None = None) -> Array:
+    """The first position of the minimum (of a NaN, if there is one), along an axis or in the flattened array."""
+    return _arg("argmin", p.argmin_p, a, axis, out, keepdims)
+
+
+# without NaNs
+
+
+def _without_nan(fun: str, a: ArrayLike, value: Callable[[Any], Any]) -> tuple[Array, Array]:
+    """(a with NaNs replaced, where they were)."""
+    x = as_array(fun, a)
+    nan = e.isnan(x)
+    if not dtypes.is_inexact(x.aval.dtype):
+        return x, nan
+    return e.where(nan, e.const(value(x.aval.dtype), x.aval.dtype), x), nan
+
+
+def nansum(
+    a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, keepdims: bool = False, initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+) -> Array:  # fmt: skip
+    """As `sum`, NaNs counting as 0."""
+    return sum(_without_nan("nansum", a, lambda d: 0)[0], axis, dtype, out, keepdims, initial, where)
+
+
+def nanprod(
+    a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, keepdims: bool = False, initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+) -> Array:  # fmt: skip
+    """As `prod`, NaNs counting as 1."""
+    return prod(_without_nan("nanprod", a, lambda d: 1)[0], axis, dtype, out, keepdims, initial, where)
+
+
+def _nan_extremum(fun: str, a: ArrayLike, axis: Axis, out: Any, keepdims: bool, initial: Any, where: Any) -> Array:
+    reduction, neutral = (max, lowest) if fun == "nanmax" else (min, highest)
+    filled, nan = _without_nan(fun, a, neutral)
+    if not dtypes.is_inexact(filled.aval.dtype):
+        return reduction(filled, axis, out, keepdims, initial, where)
+    result = reduction(filled, axis, out, keepdims, initial, where)
+    if initial is not None:
+        return result
+    nothing = all(nan, axis, keepdims=keepdims)
+    return e.where(nothing, strong(e.const(np.nan, result.aval.dtype)), result)
+
+
+def nanmax(
+    a: ArrayLike,
+    axis: Axis = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+) -> Array:
+    """As `max`, NaNs left out; NaN where there is nothing else."""
+    return _nan_extremum("nanmax", a, axis, out, keepdims, initial, where)
+
+
+def nanmin(
+    a: ArrayLike,
+    axis: Axis = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+) -> Array:
+    """As `min`, NaNs left out; NaN where there is nothing else."""
+    return _nan_extremum("nanmin", a, axis, out, keepdims, initial, where)
+
+
+def nanmean(
+    a: ArrayLike,
+    axis: Axis = None,
+    dtype: DTypeLike | None = None,
+    out: None = None,
+    keepdims: bool = False,
+    where: ArrayLike | None = None,
+) -> Array:
+    """As `mean`, NaNs left out."""
+    x = as_array("nanmean", a)
+    if not dtypes.is_inexact(x.aval.dtype):
+        return mean(x, axis, dtype, out, keepdims, where=where)
+    present = e.logical_not(e.isnan(x))
+    return mean(x, axis, dtype, out, keepdims, where=present if where is None else e.logical_and(present, as_array("nanmean", where)))
+
+
+def nanvar(
+    a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, ddof: int = 0, keepdims: bool = False,
+    where: ArrayLike | None = None, mean: ArrayLike | None = None,
+) -> Array:  # fmt: skip
+    """As `var`, NaNs left out."""
+    x = as_array("nanvar", a)
+    present = e.logical_not(e.isnan(x))
+    mask = present if where is None else e.logical_and(present, as_array("nanvar", where))
+    return var(x, axis, dtype, out, ddof, keepdims, where=mask, mean=mean)
+
+
+def nanstd(
+    a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, ddof: int = 0, keepdims: bool = False,
+    where: ArrayLike | None = None, mean: ArrayLike | None = None,
+) -> Array:  # fmt: skip
+    """As `std`, NaNs left out."""
+    return e.sqrt(nanvar(a, axis, dtype, out, ddof, keepdims, where, mean))
+
+
+def _nan_arg(fun: str, a: ArrayLike, axis: Any, out: Any, keepdims: bool | None) -> Array:
+    function, neutral = (argmax, lowest) if fun == "nanargmax" else (argmin, highest)
+    filled, nan = _without_nan(fun, a, neutral)
+    result = function(filled, axis, out, keepdims)
+    if not dtypes.is_inexact(filled.aval.dtype):
+        return result
+    nothing = all(nan, axis, keepdims=bool(keepdims))
+    return e.where(nothing, strong(e.const(-1, result.aval.dtype)), result)
+
+
+def nanargmax(a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool | None = None) -> Array:
+    """As `argmax`, NaNs left out; -1 where there is nothing else."""
+    return _nan_arg("nanargmax", a, axis, out, keepdims)
+
+
+def nanargmin(a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool | None = None) -> Array:
+    """As `argmin`, NaNs left out; -1 where there is nothing else."""
+    return _nan_arg("nanargmin", a, axis, out, keepdims)
+
+
+# running
+
+
+def _cumulative(
+    fun: str,
+    op: Any,
+    a: ArrayLike,
+    axis: Any,
+    dtype: Any,
+    out: Any,
+    *,
+    nan: Any = None,
+    promote_integers: bool = False,
+    flatten: bool = True,
+) -> Array:
+    no_out(fun, out)
+    x = as_array(fun, a)
+    if nan is not None:
+        x, _ = _without_nan(fun, x, lambda d: nan)
+    d = check_dtype(dtype, fun)
+    if d is None:
+        d = x.aval.dtype
+        if d == dtypes.bool_:
+            d = dtypes.default_int()
+        elif promote_integers:
+            d = _accumulated(d)
+    if axis is None:
+        if x.ndim != 1 or not flatten:
+            x = lax.reshape(x, (x.size,))
+        axis = 0
+    k = canonical_axis(axis, x.ndim)
+    if d == dtypes.bool_:  # of bools: whether any (or all) so far
+        return convert(op(convert(x, dtypes.default_int()), axis=k, reverse=False), d)
+    return op(convert(x, d), axis=k, reverse=False)
+
+
+def cumsum(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None) -> Array:
+    """Running sums along an axis, or in the flattened array. Bools are counted; other dtypes stay."""
+    return _cumulative("cumsum", p.cumsum_p, a, axis, dtype, out)
+
+
+def cumprod(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None) -> Array:
+    """Running products along an axis, or in the flattened array."""
+    return _cumulative("cumprod", p.cumprod_p, a, axis, dtype, out)
+
+
+def nancumsum(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None) -> Array:
+    """As `cumsum`, NaNs counting as 0."""
+    return _cumulative("nancumsum", p.cumsum_p, a, axis, dtype, out, nan=0)
+
+
+def nancumprod(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None) -> Array:
+    """As `cumprod`, NaNs counting as 1."""
+    return _cumulative("nancumprod", p.cumprod_p, a, axis, dtype, out, nan=1)
+
+
+def _array_api_cumulative(fun: str, op: Any, start: int, x: ArrayLike, axis: Any, dtype: Any, include_initial: bool) -> Array:
+    a = as_array(fun, x)
+    if axis is None:
+        if a.ndim > 1:
+            raise ValueError(
+                f"The input array has rank {a.ndim}, however axis was not set to an explicit value. The axis argument is only optional for one-dimensional arrays."
+            )
+        axis = 0
+    if a.ndim == 0:
+        raise ValueError("The input must be non-scalar to take a cumulative sum, however a scalar value or scalar array was given.")
+    k = canonical_axis(axis, a.ndim)
+    out = _cumulative(fun, op, a, k, dtype, None, promote_integers=True)
+    if not include_initial:
+        return out
+    first = lax.full((*out.shape[:k], 1, *out.shape[k + 1 :]), start, out.aval.dtype)
+    return lax.concatenate([first, out], k)
+
+
+def cumulative_sum(x: ArrayLike, /, *, axis: int | None = None, dtype: DTypeLike | None = None, include_initial: bool = False) -> Array:
+    """Running sums along an axis, in the types of `sum`; with `include_initial`, a 0 in front."""
+    return _array_api_cumulative("cumulative_sum", p.cumsum_p, 0, x, axis, dtype, include_initial)
+
+
+def cumulative_prod(x: ArrayLike, /, *, axis: int | None = None, dtype: DTypeLike | None = None, include_initial: bool = False) -> Array:
+    """Running products along an axis, in the types of `prod`; with `include_initial`, a 1 in front."""
+    return _array_api_cumulative("cumulative_prod", p.cumprod_p, 1, x, axis, dtype, include_initial)
+
+
+def allclose(a: ArrayLike, b: ArrayLike, rtol: ArrayLike = 1e-05, atol: ArrayLike = 1e-08, equal_nan: bool = False) -> Array:
+    """Whether `isclose` holds everywhere."""
+    return all(e.isclose(a, b, rtol, atol, equal_nan))
+
+
+def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Array:
+    """Whether shapes and all elements are equal; NaNs are, with `equal_nan`."""
+    x, y = as_array("array_equal", a1, 0), as_array("array_equal", a2, 1)
+    if x.shape != y.shape:
+        return as_array("array_equal", np.bool_(False))
+    same = e.equal(x, y)
+    if equal_nan:
+        same = e.logical_or(same, e.logical_and(e.isnan(x), e.isnan(y)))
+    return all(same)
+
+
+def array_equiv(a1: Any, a2: Any) -> Array:
+    """Whether the arrays, broadcast together, are equal everywhere; false if they cannot be."""
+    x, y = as_array("array_equiv", a1, 0), as_array("array_equiv", a2, 1)
+    try:
+        broadcast_shapes(x.shape, y.shape)
+    except ValueError:
+        return as_array("array_equiv", np.bool_(False))
+    return all(e.equal(x, y))

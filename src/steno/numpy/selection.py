@@ -1,0 +1,225 @@
+"""Choosing elements by conditions: where, select, nonzero and their relations.
+
+What depends on how many elements are true has a static size: `size=`, or the count itself where the values are known."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from steno import lax
+from steno.core import dtypes
+from steno.core.errors import ConcretizationTypeError
+from steno.lax import records as p
+from steno.numpy import elementwise as e
+from steno.numpy.operands import (
+    Array,
+    ArrayLike,
+    as_array,
+    broadcast_shapes,
+    broadcast_to,
+    canonical_axis,
+    check_arraylike,
+    concrete,
+    convert,
+    from_host,
+    no_out,
+    promoted,
+    strong,
+)
+
+
+def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) -> tuple[Array, ...]:
+    """The indices of the elements that are not 0, one vector for each axis.
+
+    With `size`, so many: surplus ones are left out, missing ones are `fill_value` (0 by default; a tuple: one for each axis)."""
+    x = as_array("nonzero", a)
+    if x.ndim == 0:
+        x = lax.reshape(x, (1,))
+    mask = e.as_bool(x)
+    index = dtypes.default_int()
+    if size is None:
+        host = concrete(mask)
+        if host is None:
+            raise ConcretizationTypeError(
+                mask, "The size argument of jnp.nonzero must be statically specified to use jnp.nonzero within JAX transformations."
+            )
+        return tuple(from_host(v.astype(index)) for v in np.nonzero(host))
+    n = operator.index(size)
+    fills = (fill_value,) * x.ndim if not isinstance(fill_value, tuple) else fill_value
+    if len(fills) != x.ndim:
+        raise ValueError(f"nonzero: fill_value must be a scalar or have one entry for each of the {x.ndim} axes, got {len(fills)}")
+    if x.size == 0 or n == 0:
+        return tuple(lax.full((n,), 0 if f is None else f, index) for f in fills)
+    # the position of the k-th true element is the number of positions whose count of true ones so far is at most k
+    flat = lax.reshape(mask, (x.size,))
+    counts = p.cumsum_p(convert(flat, index), axis=0, reverse=False)
+    bins = lax.scatter_add(
+        lax.full((n,), 0, index),
+        lax.reshape(counts, (x.size, 1)),
+        lax.full((x.size,), 1, index),
+        lax.ScatterDimensionNumbers((), (0,), (0,)),
+    )
+    positions = p.cumsum_p(bins, axis=0, reverse=False)
+    missing = p.ge_p(lax.iota(index, n), lax.slice_in_dim(counts, x.size - 1, x.size))
+    out = []
+    stride = x.size
+    for extent, f in zip(x.shape, fills, strict=True):
+        stride //= extent
+        v = e.remainder(e.floor_divide(positions, stride), extent)
+        fill = strong(convert(as_array("nonzero", 0 if f is None else f), index))
+        out.append(e.where(missing, fill, v))
+    return tuple(out)
+
+
+def flatnonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) -> Array:
+    """The positions in the flattened array of the elements that are not 0; `size` and `fill_value` as of `nonzero`."""
+    x = as_array("flatnonzero", a)
+    return nonzero(lax.reshape(x, (x.size,)), size=size, fill_value=fill_value)[0]
+
+
+def argwhere(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) -> Array:
+    """The indices of the elements that are not 0, as rows; `size` and `fill_value` as of `nonzero`."""
+    x = as_array("argwhere", a)
+    if x.ndim == 0:
+        host = concrete(x)
+        n = size if host is None or size is not None else int(bool(host))
+        return lax.full((0 if n is None else n, 0), 0, dtypes.default_int())
+    return lax.stack(nonzero(x, size=size, fill_value=fill_value), 1)
+
+
+def where(condition: Any, x: Any = None, y: Any = None, /, *, size: int | None = None, fill_value: Any = None) -> Any:
+    """x where the condition holds (is not 0), else y, broadcast together. With the condition alone, its `nonzero`."""
+    if x is None and y is None:
+        check_arraylike("where", condition)
+        return nonzero(condition, size=size, fill_value=fill_value)
+    check_arraylike("where", condition, x, y)
+    if size is not None or fill_value is not None:
+        raise ValueError("size and fill_value arguments cannot be used in three-term where function.")
+    mask = e.as_bool(as_array("where", condition))
+    xs = [strong(v) if v.aval.dtype == dtypes.bool_ else v for v in promoted("where", x, y)]
+    shape = broadcast_shapes(mask.shape, *(v.shape for v in xs))
+    a, b = (broadcast_to(v, shape) for v in xs)
+    return p.select_n_p(broadcast_to(mask, shape) if mask.shape else mask, b, a)
+
+
+def select(condlist: Sequence[ArrayLike], choicelist: Sequence[ArrayLike], default: ArrayLike = 0) -> Array:
+    """The choice of the first condition that holds, else the default."""
+    if len(condlist) != len(choicelist):
+        raise ValueError(f"condlist must have length equal to choicelist ({len(condlist)} vs {len(choicelist)})")
+    if not len(condlist):
+        raise ValueError("condlist must be non-empty")
+    check_arraylike("select", *condlist, *choicelist, default)
+    *choices, out = promoted("select", *choicelist, default)
+    conditions = [e.as_bool(as_array("select", c)) for c in condlist]
+    shape = broadcast_shapes(*(c.shape for c in conditions), *(c.shape for c in choices), out.shape)
+    out = broadcast_to(out, shape)
+    for c, x in zip(reversed(conditions), reversed(choices), strict=True):
+        out = p.select_n_p(broadcast_to(c, shape), out, broadcast_to(x, shape))
+    return out
+
+
+def extract(condition: ArrayLike, arr: ArrayLike, *, size: int | None = None, fill_value: ArrayLike = 0) -> Array:
+    """The elements where the condition holds, as a vector; `size` and `fill_value` as of `compress`."""
+    c, x = as_array("extract", condition, 0), as_array("extract", arr, 1)
+    return compress(lax.reshape(c, (c.size,)), lax.reshape(x, (x.size,)), size=size, fill_value=fill_value)
+
+
+def compress(
+    condition: ArrayLike, a: ArrayLike, axis: int | None = None, *, size: int | None = None, fill_value: ArrayLike = 0, out: None = None
+) -> Array:
+    """The slices along an axis (elements, by default) where a vector of conditions holds. With `size` so many, missing ones being `fill_value`."""
+    no_out("compress", out)
+    c, x = as_array("compress", condition, 0), as_array("compress", a, 1)
+    check_arraylike("compress", condition, a, fill_value)
+    if c.ndim != 1:
+        raise ValueError("condition must be a 1D array")
+    if axis is None:
+        axis, x = 0, lax.reshape(x, (x.size,))
+    k = canonical_axis(axis, x.ndim)
+    n = x.shape[k]
+    mask = e.as_bool(c)
+    if c.shape[0] > n:
+        extra = concrete(lax.slice_in_dim(mask, n, c.shape[0]))
+        if extra is not None and extra.any():
+            raise ValueError("condition contains entries that are out of bounds")
+        mask = lax.slice_in_dim(mask, 0, n)
+    elif c.shape[0] < n:
+        x = lax.slice_in_dim(x, 0, c.shape[0], axis=k)
+        n = c.shape[0]
+    (positions,) = nonzero(mask, size=size, fill_value=n)
+    sizes = tuple(1 if j == k else m for j, m in enumerate(x.shape))
+    numbers = lax.GatherDimensionNumbers(tuple(j for j in range(x.ndim) if j != k), (k,), (k,))
+    if n == 0:
+        return lax.full((*x.shape[:k], positions.shape[0], *x.shape[k + 1 :]), fill_value, x.aval.dtype)
+    taken = lax.gather(x, lax.reshape(positions, (*positions.shape, 1)), numbers, sizes, mode="clip")
+    if size is None:
+        return taken
+    there = p.lt_p(positions, e.const(n, positions.aval.dtype))
+    mask = lax.broadcast_in_dim(there, taken.shape, (k,))
+    fill = strong(convert(as_array("compress", fill_value), x.aval.dtype))
+    return e.where(mask, taken, broadcast_to(fill, taken.shape))
+
+
+def choose(a: ArrayLike, choices: Any, out: None = None, mode: str = "raise") -> Array:
+    """`choices[a]`, element by element. Positions out of bounds: "wrap", "clip", or ValueError ("raise", which needs known positions)."""
+    no_out("choose", out)
+    check_arraylike("choose", a, *(choices if isinstance(choices, Sequence) else [choices]))
+    x = as_array("choose", a)
+    if e.kind_of(x) not in "iu":
+        raise ValueError("`a` array must be integer typed")
+    cases = list(choices) if isinstance(choices, Sequence) else list(p.unstack_p(as_array("choose", choices), axis=0))
+    n = len(cases)
+    if mode == "raise":
+        host = concrete(x)
+        if host is None:
+            raise ConcretizationTypeError(
+                x, "The error occurred because jnp.choose was jit-compiled with mode='raise'. Use mode='wrap' or mode='clip' instead."
+            )
+        if np.any((host < 0) | (host >= n)):
+            raise ValueError("invalid entry in choice array")
+    elif mode == "wrap":
+        x = e.remainder(x, n)
+    elif mode == "clip":
+        x = e.clip(x, 0, n - 1)
+    else:
+        raise ValueError(f"mode={mode!r} not understood. Must be 'raise', 'wrap', or 'clip'")
+    cases = promoted("choose", *cases)
+    shape = broadcast_shapes(x.shape, *(c.shape for c in cases))
+    if n == 1:
+        return broadcast_to(cases[0], shape)
+    return (
+        p.select_n_p(broadcast_to(convert(x, dtypes.int32), shape), *(broadcast_to(c, shape) for c in cases))
+        if n > 2
+        else e.where(e.as_bool(broadcast_to(x, shape)), broadcast_to(cases[1], shape), broadcast_to(cases[0], shape))
+    )
+
+
+def piecewise(x: ArrayLike, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any) -> Array:
+    """For each element the value (a number, or a function of x) of the last condition that holds; 0, or a further value, where none does."""
+    v = as_array("piecewise", x)
+    conditions = [condlist] if np.ndim(condlist) == 0 or (hasattr(condlist, "aval") and condlist.ndim == v.ndim) else list(condlist)
+    if isinstance(condlist, Sequence) and condlist and isinstance(condlist[0], bool | np.bool_):
+        conditions = [np.asarray(condlist)]
+    n, m = len(conditions), len(funclist)
+    if m not in (n, n + 1):
+        raise ValueError(f"with {n} condition(s), either {n} or {n + 1} functions are expected; got {m}")
+    values = list(funclist)
+    default: Any = values.pop() if m == n + 1 else 0
+
+    def evaluate(f: Any) -> Array:
+        out = f(v, *args, **kw) if callable(f) else f
+        out = convert(as_array("piecewise", out), v.aval.dtype)
+        return broadcast_to(out, broadcast_shapes(out.shape, v.shape))
+
+    out = evaluate(default)
+    for c, f in zip(conditions, values, strict=True):
+        mask = broadcast_to(e.as_bool(as_array("piecewise", c)), v.shape)
+        out = e.where(mask, evaluate(f), out)
+    return strong(out)
+
+
+Chooser = Callable[..., Array]

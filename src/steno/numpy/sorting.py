@@ -1,0 +1,467 @@
+"""Sorting, searching, and sets (sorted vectors without repetitions)."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from steno import lax
+from steno.core import dtypes
+from steno.core.errors import ConcretizationTypeError
+from steno.lax import records as p
+from steno.numpy import elementwise as e
+from steno.numpy.operands import (
+    Array,
+    ArrayLike,
+    DTypeLike,
+    Tracer,
+    arrays,
+    as_array,
+    canonical_axis,
+    check_dtype,
+    convert,
+    promoted,
+    strong,
+)
+from steno.numpy.selection import nonzero
+from steno.numpy.taking import take
+
+
+def _check_options(fun: str, kind: Any, order: Any) -> None:
+    if kind is not None:
+        raise TypeError(f"'kind' argument to {fun} is not supported. Use stable=True or stable=False to specify sort stability.")
+    if order is not None:
+        raise TypeError(f"'order' argument to {fun} is not supported.")
+
+
+def _axis(x: Array, axis: int | None) -> tuple[Array, int]:
+    if axis is None:
+        return lax.reshape(x, (x.size,)), 0
+    return x, canonical_axis(axis, x.ndim)
+
+
+def sort(
+    a: ArrayLike, axis: int | None = -1, *, kind: None = None, order: None = None, stable: bool = True, descending: bool = False
+) -> Array:
+    """Sorted along an axis (None: flattened), NaNs last; `descending` reverses that."""
+    _check_options("sort", kind, order)
+    x, k = _axis(as_array("sort", a), axis)
+    (out,) = p.sort_p(x, dimension=k, is_stable=bool(stable), num_keys=1)
+    return lax.rev(out, (k,)) if descending else out
+
+
+def argsort(
+    a: ArrayLike, axis: int | None = -1, *, kind: None = None, order: None = None, stable: bool = True, descending: bool = False,
+    dtype: DTypeLike | None = None,
+) -> Array:  # fmt: skip
+    """The positions, along an axis, of the elements in sorted order; equal elements keep their order, also when `descending`, if `stable`."""
+    _check_options("argsort", kind, order)
+    x, k = _axis(as_array("argsort", a), axis)
+    d = dtypes.default_int() if dtype is None else check_dtype(dtype, "argsort")
+    if descending and stable:
+        x = lax.rev(x, (k,))
+    _, out = p.sort_p(x, lax.broadcasted_iota(d, x.shape, k), dimension=k, is_stable=bool(stable), num_keys=1)
+    if descending:
+        out = lax.rev(out, (k,))
+        if stable:
+            out = p.sub_p(convert(x.shape[k] - 1, d), out)
+    return out
+
+
+def sort_complex(a: ArrayLike) -> Array:
+    """Sorted along the last axis, as complex numbers."""
+    x = as_array("sort_complex", a)
+    return convert(sort(x), dtypes.result_type(x.aval.dtype, np.complex64))
+
+
+def lexsort(keys: Any, axis: int = -1, *, batch_size: int = 16) -> Array:
+    """The positions in the order of the last key, ties being broken by the one before it, and so on. TypeError for no keys."""
+    given = keys if isinstance(keys, Sequence) else list(p.unstack_p(as_array("lexsort", keys), axis=0))
+    if not len(given):
+        raise TypeError("need sequence of keys with len > 0 in lexsort")
+    xs = arrays("lexsort", *given)
+    if any(x.shape != xs[0].shape for x in xs):
+        raise ValueError("all keys need to be the same shape")
+    if xs[0].ndim == 0:
+        return lax.full((), 0, dtypes.default_int())
+    k = canonical_axis(axis, xs[0].ndim)
+    position = lax.broadcasted_iota(dtypes.default_int(), xs[0].shape, k)
+    *_, out = p.sort_p(*reversed(xs), position, dimension=k, is_stable=True, num_keys=len(xs))
+    return out
+
+
+def partition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
+    """The k-th element in its sorted place along an axis, smaller ones before it, greater ones after it."""
+    x = as_array("partition", a)
+    n, k = _kth("partition", x, kth, axis)
+    ordered = sort(x, axis=k)
+    return lax.concatenate([lax.slice_in_dim(ordered, 0, n + 1, axis=k), lax.rev(lax.slice_in_dim(ordered, n + 1, None, axis=k), (k,))], k)
+
+
+def argpartition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
+    """The positions that `partition` puts elements in order of."""
+    x = as_array("argpartition", a)
+    n, k = _kth("argpartition", x, kth, axis)
+    order = argsort(x, axis=k)
+    return lax.concatenate([lax.slice_in_dim(order, 0, n + 1, axis=k), lax.rev(lax.slice_in_dim(order, n + 1, None, axis=k), (k,))], k)
+
+
+def _kth(fun: str, x: Array, kth: Any, axis: int) -> tuple[int, int]:
+    if dtypes.is_complex(x.aval.dtype):
+        raise NotImplementedError(f"jnp.{fun} for complex dtype is not implemented.")
+    k = canonical_axis(axis, x.ndim)
+    return canonical_axis(operator.index(kth), x.shape[k]), k
+
+
+def top_k(a: ArrayLike, k: int, /, *, axis: int = -1, mode: str = "largest", sorted: bool = True) -> list[Array]:
+    """The k greatest (or "smallest") elements along an axis and their positions."""
+    x = as_array("top_k", a)
+    if mode == "largest":
+        return lax.top_k(x, k, axis=axis)
+    if mode != "smallest":
+        raise ValueError(f"top_k: mode must be 'largest' or 'smallest', got {mode!r}")
+    j = canonical_axis(axis, x.ndim)
+    if not 0 <= k <= x.shape[j]:
+        raise ValueError(f"top_k: k must lie between 0 and the size of the axis, {x.shape[j]}, got {k}")
+    values, positions = p.sort_p(x, lax.broadcasted_iota(dtypes.int32, x.shape, j), dimension=j, is_stable=True, num_keys=1)
+    return [lax.slice_in_dim(v, 0, k, axis=j) for v in (values, positions)]
+
+
+# searching
+
+
+def _before(a: Array, v: Array, strictly: bool) -> Array:
+    """a < v (or a <= v) in the order of sorting: NaN comes last and equals itself."""
+    if dtypes.kind(a.aval.dtype) not in "fc":
+        return p.lt_p(a, v) if strictly else p.le_p(a, v)
+    a_nan, v_nan = e.isnan(a), e.isnan(v)
+    if strictly:
+        return p.or_p(e.less(a, v), p.and_p(p.not_p(a_nan), v_nan))
+    return p.or_p(e.less_equal(a, v), v_nan)
+
+
+def searchsorted(a: ArrayLike, v: ArrayLike, side: str = "left", sorter: ArrayLike | None = None, *, method: str = "scan") -> Array:
+    """Where in the sorted vector `a` elements would be inserted, before ("left") or after ("right") equal ones: by bisection."""
+    if side not in ("left", "right"):
+        raise ValueError(f"invalid argument {side=}, expected 'left' or 'right'")
+    if method not in ("scan", "scan_unrolled", "sort", "compare_all", "default"):
+        raise ValueError(f"invalid argument {method=}, expected one of ('scan', 'scan_unrolled', 'sort', 'compare_all')")
+    x, y = promoted("searchsorted", a, v)
+    if x.ndim != 1:
+        raise ValueError("a should be 1-dimensional")
+    if sorter is not None:
+        x = take(x, as_array("searchsorted", sorter))
+    n = x.shape[0]
+    index = dtypes.default_int() if n > 2**31 - 1 else dtypes.int32
+    if n == 0:
+        return lax.full(y.shape, 0, index)
+    return bisect(x, y, side == "left", index)
+
+
+def bisect(x: Array, y: Array, left: bool, index: Any) -> Array:
+    """For each element of y how many of the sorted vector x come before it."""
+    n = x.shape[0]
+    low = lax.full(y.shape, 0, index)
+    high = lax.full(y.shape, n, index)
+    one = e.const(1, index)
+    # low <= answer <= high, and the distance halves: after ceil(log2(n + 1)) steps they are equal
+    for _ in range(math.ceil(math.log2(n + 1))):
+        middle = p.shift_right_logical_p(p.add_p(low, high), one)
+        element = (
+            take(x, middle, mode="clip") if y.ndim else lax.dynamic_index_in_dim(x, middle, keepdims=False, allow_negative_indices=False)
+        )
+        below = p.and_p(_before(element, y, left), p.lt_p(low, high))
+        low = p.select_n_p(below, low, p.add_p(middle, one))
+        high = p.select_n_p(below, middle, high)
+    return low
+
+
+def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False, *, method: str | None = None) -> Array:
+    """Which of the bins, bounded by a monotonic vector, elements lie in."""
+    x, b = as_array("digitize", x, 0), as_array("digitize", bins, 1)
+    if b.ndim != 1:
+        raise ValueError(f"digitize: bins must be a 1-dimensional array; got bins={b}")
+    if not b.shape[0]:
+        return lax.full(x.shape, 0, dtypes.int32)
+    side = "right" if not right else "left"
+    other = "left" if not right else "right"
+    up = searchsorted(b, x, side)
+    down = p.sub_p(convert(b.shape[0], up.aval.dtype), searchsorted(lax.rev(b, (0,)), x, other))
+    first, last = (lax.index_in_dim(b, k, keepdims=False) for k in (0, -1))
+    return e.where(e.greater_equal(last, first), up, down)
+
+
+# sets
+
+
+class UniqueAll(NamedTuple):
+    """What `unique_all` gives."""
+
+    values: Array
+    indices: Array
+    inverse_indices: Array
+    counts: Array
+
+
+class UniqueCounts(NamedTuple):
+    """What `unique_counts` gives."""
+
+    values: Array
+    counts: Array
+
+
+class UniqueInverse(NamedTuple):
+    """What `unique_inverse` gives."""
+
+    values: Array
+    inverse_indices: Array
+
+
+def _differs(rows: Array, equal_nan: bool) -> Array:
+    """For each row of a sorted matrix but the first: whether it differs from the one before."""
+    n = rows.shape[0]
+    a, b = lax.slice_in_dim(rows, 0, n - 1), lax.slice_in_dim(rows, 1, n)
+    other = p.ne_p(a, b)
+    if equal_nan and dtypes.kind(rows.aval.dtype) in "fc":
+        other = p.and_p(other, p.not_p(p.and_p(e.isnan(a), e.isnan(b))))
+    return lax.reduce_or(other, (1,)) if rows.shape[1] != 1 else lax.reshape(other, (n - 1,))
+
+
+def unique(
+    ar: ArrayLike,
+    return_index: bool = False,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    axis: int | None = None,
+    *,
+    equal_nan: bool = True,
+    size: int | None = None,
+    fill_value: ArrayLike | None = None,
+    sorted: bool = True,
+) -> Any:
+    """The distinct elements (or slices along an axis), sorted; also their first positions, the inverse and how often each occurs.
+
+    With `size` so many: surplus ones are left out, missing ones are `fill_value` (the least element by default), with a count of 0.
+    Without it the values must be known while tracing, since they make the shape."""
+    x = as_array("unique", ar)
+    if size is None and isinstance(x, Tracer) and x.to_concrete_value() is None:
+        raise ConcretizationTypeError(
+            x, "The size argument of jnp.unique must be statically specified to use jnp.unique within JAX transformations."
+        )
+    whole_shape = x.shape
+    if axis is None:
+        k = 0
+        rows = lax.reshape(x, (x.size, 1))
+        slice_shape: tuple[int, ...] = ()
+    else:
+        k = canonical_axis(axis, x.ndim)
+        moved = lax.transpose(x, [k, *(d for d in range(x.ndim) if d != k)])
+        slice_shape = moved.shape[1:]
+        rows = lax.reshape(moved, (moved.shape[0], math.prod(slice_shape)))
+    n, m = rows.shape
+    index = dtypes.default_int()
+
+    def shaped(flat: Array) -> Array:
+        if axis is None:
+            return lax.reshape(flat, (flat.shape[0],))
+        full = lax.reshape(flat, (flat.shape[0], *slice_shape))
+        return lax.transpose(full, [*range(1, k + 1), 0, *range(k + 1, full.ndim)])
+
+    if n == 0 or m == 0:
+        count = (size if size is not None else (0 if n == 0 else 1)) if n == 0 or size is not None or m else 1
+        fill = e.const(0, x.aval.dtype) if fill_value is None else strong(convert(as_array("unique", fill_value), x.aval.dtype))
+        values = shaped(lax.broadcast_in_dim(fill, (count, m), ()))
+        extras = [lax.full((count,), 0, index), lax.full((n,), 0, index), lax.full((count,), n if n else 0, index)]
+        wanted = [v for v, w in zip(extras, (return_index, return_inverse, return_counts), strict=True) if w]
+        return (values, *wanted) if wanted else values
+
+    position = lax.iota(index, n)
+    columns = [lax.index_in_dim(rows, j, 1, False) for j in range(m)]
+    *ordered, order = p.sort_p(*columns, position, dimension=0, is_stable=True, num_keys=m)
+    table = lax.stack(ordered, 1) if m > 1 else lax.reshape(ordered[0], (n, 1))
+    first = lax.concatenate([lax.full((1,), True), _differs(table, equal_nan)], 0) if n > 1 else lax.full((1,), True)
+    count = size if size is not None else int(np.asarray(first).sum())
+    (starts,) = nonzero(first, size=count)
+    values = take(table, starts, axis=0, mode="clip")
+    total = lax.reduce_sum(convert(first, index), (0,))
+    if size is not None and fill_value is not None:
+        fill = convert(as_array("unique", fill_value), x.aval.dtype)
+        missing = p.ge_p(lax.iota(index, count), total)
+        fill_rows = (
+            lax.broadcast_in_dim(fill, (count, m), ())
+            if fill.ndim == 0
+            else lax.broadcast_in_dim(lax.reshape(fill, (m,)), (count, m), (1,))
+        )
+        values = e.where(lax.broadcast_in_dim(missing, (count, m), (0,)), fill_rows, values)
+    out = [shaped(values)]
+    if return_index:
+        out.append(take(order, starts, mode="clip"))
+    if return_inverse:
+        rank = p.sub_p(p.cumsum_p(convert(first, index), axis=0, reverse=False), e.const(1, index))
+        inverse = lax.scatter(
+            lax.full((n,), 0, index), lax.reshape(order, (n, 1)), rank, lax.ScatterDimensionNumbers((), (0,), (0,)), unique_indices=True
+        )
+        out.append(lax.reshape(inverse, whole_shape) if axis is None else inverse)
+    if return_counts:
+        if n:
+            (bounds,) = nonzero(first, size=count + 1, fill_value=n)
+            out.append(p.sub_p(lax.slice_in_dim(bounds, 1, count + 1), lax.slice_in_dim(bounds, 0, count)))
+    return tuple(out) if len(out) > 1 else out[0]
+
+
+def unique_all(x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike | None = None) -> UniqueAll:
+    """Distinct elements, first positions, inverse, counts."""
+    return UniqueAll(*unique(x, True, True, True, equal_nan=False, size=size, fill_value=fill_value))
+
+
+def unique_counts(x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike | None = None) -> UniqueCounts:
+    """Distinct elements and counts."""
+    return UniqueCounts(*unique(x, return_counts=True, equal_nan=False, size=size, fill_value=fill_value))
+
+
+def unique_inverse(x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike | None = None) -> UniqueInverse:
+    """Distinct elements and inverse."""
+    return UniqueInverse(*unique(x, return_inverse=True, equal_nan=False, size=size, fill_value=fill_value))
+
+
+def unique_values(x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike | None = None) -> Array:
+    """Distinct elements."""
+    return unique(x, equal_nan=False, size=size, fill_value=fill_value)
+
+
+def isin(element: ArrayLike, test_elements: ArrayLike, assume_unique: bool = False, invert: bool = False, *, method: str = "auto") -> Array:
+    """For each element whether it is among the test elements."""
+    x, y = promoted("isin", element, test_elements)
+    if method not in ("auto", "compare_all", "binary_search", "sort"):
+        raise ValueError(f"isin: method must be one of 'auto', 'compare_all', 'binary_search' or 'sort', got {method!r}")
+    flat = lax.reshape(y, (y.size,))
+    if y.size == 0:
+        out = lax.full(x.shape, False)
+    elif method == "compare_all" or (method == "auto" and y.size <= 64):
+        wide = lax.broadcast_in_dim(x, (*x.shape, y.size), range(x.ndim))
+        same = p.eq_p(wide, lax.broadcast_in_dim(flat, wide.shape, (x.ndim,)))
+        out = lax.reduce_or(same, (x.ndim,))
+    else:
+        table = sort(flat)
+        found = take(table, bisect(table, x, True, dtypes.int32), mode="clip")
+        out = p.eq_p(found, x)
+    out = strong(out)
+    return p.not_p(out) if invert else out
+
+
+def _flat_pair(fun: str, a: ArrayLike, b: ArrayLike) -> tuple[Array, Array]:
+    x, y = promoted(fun, a, b)
+    return lax.reshape(x, (x.size,)), lax.reshape(y, (y.size,))
+
+
+def _need_size(fun: str, *xs: Any) -> None:
+    traced = next((x for x in xs if isinstance(x, Tracer) and x.to_concrete_value() is None), None)
+    if traced is not None:
+        raise ConcretizationTypeError(
+            traced, f"The error occurred in jnp.{fun}(): pass its size argument to use it within JAX transformations."
+        )
+
+
+def union1d(ar1: ArrayLike, ar2: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | None = None) -> Array:
+    """The sorted distinct elements of both; `size` and `fill_value` as of `unique`."""
+    x, y = _flat_pair("union1d", ar1, ar2)
+    if size is None:
+        _need_size("union1d", x, y)
+    return unique(lax.concatenate([x, y], 0), size=size, fill_value=fill_value)
+
+
+def setdiff1d(
+    ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False, *, size: int | None = None, fill_value: ArrayLike | None = None
+) -> Array:
+    """The sorted distinct elements of the first that are not in the second."""
+    x, y = _flat_pair("setdiff1d", ar1, ar2)
+    if size is None:
+        _need_size("setdiff1d", x, y)
+        own = x if assume_unique else unique(x)
+        keep = np.asarray(isin(own, y, invert=True))
+        return take(own, np.nonzero(keep)[0], mode="clip")
+    if not x.size:
+        return lax.full((size,), 0 if fill_value is None else fill_value, x.aval.dtype)
+    own = x if assume_unique else sort(x)
+    keep = isin(own, y, invert=True)
+    if not assume_unique:
+        keep = p.and_p(keep, lax.concatenate([lax.full((1,), True), _differs(lax.reshape(own, (own.size, 1)), True)], 0))
+    n = own.shape[0]
+    (at,) = nonzero(keep, size=size, fill_value=n)
+    values = take(own, at, mode="clip")
+    fill = e.const(0, x.aval.dtype) if fill_value is None else strong(convert(as_array("setdiff1d", fill_value), x.aval.dtype))
+    return e.where(p.lt_p(at, e.const(n, at.aval.dtype)), values, fill)
+
+
+def intersect1d(
+    ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False, return_indices: bool = False, *, size: int | None = None,
+    fill_value: ArrayLike | None = None,
+) -> Any:  # fmt: skip
+    """The sorted distinct elements in both; with `return_indices`, also their positions in each."""
+    x, y = _flat_pair("intersect1d", ar1, ar2)
+    if size is None:
+        _need_size("intersect1d", x, y)
+        (xs, xi), (ys, yi) = (
+            (v, lax.iota(dtypes.default_int(), v.size)) if assume_unique else unique(v, return_index=True) for v in (x, y)
+        )
+        if assume_unique:
+            order = argsort(xs)
+            xs, xi = take(xs, order, mode="clip"), take(xi, order, mode="clip")
+        keep = np.nonzero(np.asarray(isin(xs, ys)))[0]
+        values = take(xs, keep, mode="clip") if xs.size else xs
+        if not return_indices:
+            return values
+        if assume_unique:
+            order = argsort(ys)
+            ys, yi = take(ys, order, mode="clip"), take(yi, order, mode="clip")
+        where_y = searchsorted(ys, values)
+        return values, take(xi, keep, mode="clip"), take(yi, where_y, mode="clip")
+    n, m = x.size, y.size
+    # sorted together, an element of both is followed by an equal one of the other array
+    own, xi = unique(x, return_index=True, size=n) if not assume_unique else (x, lax.iota(dtypes.default_int(), n))
+    first = lax.concatenate([lax.full((1,), True), _differs(lax.reshape(sort(own), (n, 1)), True)], 0) if n else lax.full((0,), True)
+    table = sort(own)
+    keep = p.and_p(isin(table, y), first)
+    (at,) = nonzero(keep, size=size, fill_value=n)
+    there = p.lt_p(at, e.const(n, at.aval.dtype))
+    values = take(table, at, mode="clip")
+    fill = e.const(0, x.aval.dtype) if fill_value is None else strong(convert(as_array("intersect1d", fill_value), x.aval.dtype))
+    values = e.where(there, values, fill)
+    if not return_indices:
+        return values
+    out = []
+    for v, count in ((x, n), (y, m)):
+        order = argsort(v)
+        position = take(order, bisect(take(v, order, mode="clip"), values, True, dtypes.int32), mode="clip")
+        out.append(e.where(there, position, e.const(count, position.aval.dtype)))
+    return (values, *out)
+
+
+def setxor1d(
+    ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False, *, size: int | None = None, fill_value: ArrayLike | None = None
+) -> Array:
+    """The sorted distinct elements in one of the two only."""
+    x, y = _flat_pair("setxor1d", ar1, ar2)
+    if size is None:
+        _need_size("setxor1d", x, y)
+        xs, ys = (v if assume_unique else unique(v) for v in (x, y))
+        table = sort(lax.concatenate([xs, ys], 0))
+        host = np.asarray(table)
+        if not host.size:
+            return table
+        changes = np.concatenate([[True], host[1:] != host[:-1], [True]])
+        return take(table, np.nonzero(changes[1:] & changes[:-1])[0], mode="clip")
+    both = lax.concatenate([x, y], 0)
+    n = both.size
+    if not n:
+        return lax.full((size,), 0 if fill_value is None else fill_value, both.aval.dtype)
+    table = sort(both)
+    first = lax.concatenate([lax.full((1,), True), _differs(lax.reshape(table, (n, 1)), True)], 0)
+    single = p.and_p(first, p.ne_p(isin(table, x), isin(table, y)))
+    (at,) = nonzero(single, size=size, fill_value=n)
+    fill = e.const(0, both.aval.dtype) if fill_value is None else strong(convert(as_array("setxor1d", fill_value), both.aval.dtype))
+    return e.where(p.lt_p(at, e.const(n, at.aval.dtype)), take(table, at, mode="clip"), fill)
