@@ -25,7 +25,7 @@ from steno.core.jaxpr import ClosedJaxpr, Jaxpr, eval_jaxpr
 from steno.core.record import record
 from steno.core.trace import Tracer, escaped, named_scope
 from steno.ops.structural import jit as jit_op
-from steno.stages import Lowered, Program, ShapeDtypeStruct, Traced
+from steno.stages import Lowered, Program, ShapeDtypeStruct, Traced, executable_of, plan, run
 from steno.tracing import argument_avals, signature, trace_tree, weakly
 from steno.tree_util import tree_flatten, tree_unflatten
 
@@ -309,10 +309,12 @@ def _compile(program: Program, overrides: Mapping[str, Any] | None = None, *, op
     compiler_options = dict(options.compiler_options)
     if overrides:
         compiler_options.update(backends.check_options(overrides))
-    usable = usable_donations(program)
-    executable = backends.current().compile(program.closed, donated=usable, options=tuple(compiler_options.items()))
+    program.usable = usable_donations(program)
+    executable = backends.current().compile(program.closed, donated=program.usable, options=tuple(compiler_options.items()))
+    seconds = retrace.now() - start
     if program.record is not None:
-        program.record.compile_seconds += retrace.now() - start
+        program.record.compile_seconds += seconds
+    retrace.log_compilation(program.name, seconds)
     return executable
 
 
@@ -341,36 +343,10 @@ def usable_donations(program: Program) -> frozenset[int]:
 
 
 def _run(program: Program, leaves: Sequence[Any]) -> list[Any]:
-    executable = program.executable
-    if executable is None:
-        executable = program.executable = program.compile_program(program, None)
-        program.usable = usable_quietly(program)
-    if program.usable:
-        _check_donated_once(program, leaves)
-    out = executable.run(leaves, program.usable)
-    for k in program.usable:
-        x = leaves[k]
-        if isinstance(x, ArrayImpl) and not x.is_deleted():
-            x.delete()
+    out = run(program, executable_of(program), leaves)
     if config._state.debug_nans or config._state.debug_infs:
         _check_finite(program, leaves, out)
     return out
-
-
-def usable_quietly(program: Program) -> frozenset[int]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return usable_donations(program)
-
-
-def _check_donated_once(program: Program, leaves: Sequence[Any]) -> None:
-    given = Counter(id(x) for x in leaves if isinstance(x, ArrayImpl))
-    for k in program.usable:
-        if given[id(leaves[k])] > 1:
-            name = program.argument_names()[k]
-            raise ValueError(
-                f"{program.name}: the array donated as {name} is also another argument of the same call, as in `f(donate(a), a)`"
-            )
 
 
 def _bad_values(x: Any) -> str | None:
@@ -452,18 +428,7 @@ def _miss(traces: Traces, fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any
     if traced:
         return None, tree_unflatten(program.out_tree, call_program(program, leaves, traces.options.inline))
     out = _run(program, leaves)
-    return _plan(program), tree_unflatten(program.out_tree, out)
-
-
-def _plan(program: Program) -> JitEntry | None:
-    """How native code answers calls of the program; None if its backend has no native code, or results are looked at in Python."""
-    native = getattr(program.executable, "native", None)
-    if native is None or config._state.debug_nans or config._state.debug_infs:
-        return None
-    closed = program.closed
-    return JitEntry(
-        native, program.out_tree, program.executable.results, closed.out_avals, range(len(closed.in_avals)), sorted(program.usable)
-    )
+    return plan(program, program.executable), tree_unflatten(program.out_tree, out)
 
 
 def _trace_method(self: JitFunction, *args: Any, **kwargs: Any) -> Traced:

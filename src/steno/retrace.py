@@ -232,12 +232,13 @@ def log(fun: Any, record: TraceRecord, records: Sequence[TraceRecord]) -> None:
         for a in advice(fun, records):
             logger.warning("advice: %s", a)
     if state.log_compiles:
-        logger.warning(
-            "Finished tracing %s in %s, compiling in %s",
-            record.function,
-            _milliseconds(record.trace_seconds),
-            _milliseconds(record.compile_seconds),
-        )
+        logger.warning("Finished tracing %s in %s", record.function, _milliseconds(record.trace_seconds))
+
+
+def log_compilation(name: str, seconds: float) -> None:
+    """Logs a compilation at WARNING if the configuration asks for it."""
+    if config._state.log_compiles:
+        logger.warning("Finished compiling %s in %s", name, _milliseconds(seconds))
 
 
 def now() -> float:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 import operator
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, final
 
-from steno._native import ShapedArray
+from steno._native import ArrayImpl, JitEntry, JitFunction, ShapedArray
 from steno.core import dtypes
 from steno.core.aval import register_aval_type, typeof
+from steno.core.config import config
 from steno.core.jaxpr import ClosedJaxpr, Jaxpr, open_jaxpr, subjaxprs
 from steno.core.record import field, record
 from steno.core.trace import Tracer
@@ -226,7 +228,7 @@ class Lowered(Stage):
             raise ValueError(f"unknown dialect: {dialect}; the levels are {', '.join(self.LEVELS)}")
         if level == "jaxpr":
             return self._program.closed.pretty_print(source_info=debug_info)
-        return _text_of(_executable(self._program), level)
+        return _text_of(executable_of(self._program), level)
 
     def compiler_ir(self, dialect: str | None = None) -> Any:
         return self.as_text(dialect)
@@ -237,7 +239,7 @@ class Lowered(Stage):
 
     def compile(self, compiler_options: Mapping[str, Any] | None = None, **ignored: Any) -> Compiled:
         """Machine code. `compiler_options` go over those of jit."""
-        return Compiled(self._program, _executable(self._program, compiler_options))
+        return Compiled(self._program, executable_of(self._program, compiler_options))
 
 
 @final
@@ -247,32 +249,35 @@ class Compiled(Stage):
     def __init__(self, program: Program, executable: Executable) -> None:
         super().__init__(program)
         self._executable = executable
+        self._call = JitFunction(program.name, self._first_call)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._call(*args, **kwargs)
+
+    def _first_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[JitEntry | None, Any]:
+        """A call that is checked in Python; if it is fine, native code answers those like it."""
         leaves, tree = tree_flatten((args, kwargs))
         if tree != self.in_tree:
             raise TypeError(
                 "Function compiled with input pytree does not match the input pytree it was called with: "
                 f"it was compiled with {self.in_tree}, and called with {tree}"
             )
-        given = argument_avals(self._program.fun() or self._program.name, leaves, tree, self._program.positions)
-        wanted = self._program.closed.in_avals
-        if any(g.shape != w.shape or g.dtype != w.dtype for g, w in zip(given, wanted, strict=True)):
-            names = self._program.argument_names()
-            wrong = [
-                f"Argument '{n}' compiled with {w.str_short()} and called with {g.str_short()}"
-                for n, g, w in zip(names, given, wanted, strict=True)
-                if g.shape != w.shape or g.dtype != w.dtype
-            ]
-            raise TypeError(
-                "Argument types differ from the types for which this computation was compiled. The mismatches are:\n" + "\n".join(wrong)
-            )
         if any(isinstance(x, Tracer) for x in leaves):
             raise TypeError(
                 "Cannot apply transformations to a function lowered and compiled for a particular signature: "
                 f"an argument of {self._program.name} is a traced array"
             )
-        return tree_unflatten(self.out_tree, self._executable.run(leaves))
+        given = argument_avals(self._program.fun() or self._program.name, leaves, tree, self._program.positions)
+        wanted = self._program.closed.in_avals
+        wrong = [k for k, (g, w) in enumerate(zip(given, wanted, strict=True)) if g.shape != w.shape or g.dtype != w.dtype]
+        if wrong:
+            names = self._program.argument_names()
+            listed = [f"Argument '{names[k]}' compiled with {wanted[k].str_short()} and called with {given[k].str_short()}" for k in wrong]
+            raise TypeError(
+                "Argument types differ from the types for which this computation was compiled. The mismatches are:\n" + "\n".join(listed)
+            )
+        out = run(self._program, self._executable, leaves)
+        return plan(self._program, self._executable), tree_unflatten(self.out_tree, out)
 
     call = __call__
 
@@ -310,7 +315,35 @@ class Compiled(Stage):
         return self._executable
 
 
-def _executable(program: Program, options: Mapping[str, Any] | None = None) -> Executable:
+def plan(program: Program, executable: Any) -> JitEntry | None:
+    """How native code answers calls of the program; None if its backend has no native code, or results are looked at in Python."""
+    native = getattr(executable, "native", None)
+    if native is None or config._state.debug_nans or config._state.debug_infs:
+        return None
+    closed = program.closed
+    inputs = range(len(closed.in_avals))
+    return JitEntry(native, program.out_tree, executable.results, closed.out_avals, inputs, sorted(program.usable))
+
+
+def run(program: Program, executable: Executable, leaves: Sequence[Any]) -> list[Any]:
+    """The flat results; arrays whose donation is of use are deleted. ValueError if such an array is passed twice."""
+    given = Counter(id(x) for x in leaves if isinstance(x, ArrayImpl)) if program.usable else None
+    for k in program.usable:
+        if given is not None and given[id(leaves[k])] > 1:
+            name = program.argument_names()[k]
+            raise ValueError(
+                f"{program.name}: the array donated as {name} is also another argument of the same call, as in `f(donate(a), a)`"
+            )
+    out = executable.run(leaves, program.usable)
+    for k in program.usable:
+        x = leaves[k]
+        if isinstance(x, ArrayImpl) and not x.is_deleted():
+            x.delete()
+    return out
+
+
+def executable_of(program: Program, options: Mapping[str, Any] | None = None) -> Executable:
+    """The program compiled: once, but anew with other `options` than jit's."""
     if options:
         return program.compile_program(program, options)
     if program.executable is None:
