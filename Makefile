@@ -1,55 +1,70 @@
 # make demo    the three lesson programs, compiled
 # make test    the test-suite (the real JAX, from PyPI, is its oracle, in an environment of its own)
 # make bench   workloads side by side with the real JAX
-# make lint    formatter, linter, type checker
-PYTHON ?= python3
-# The newest JAX needs the newest Python; any from 3.11 will do.
-JAX_PYTHON ?= $(shell for p in python3.13 python3.12 $(HOME)/.pyenv/versions/3.13*/bin/python $(HOME)/.pyenv/versions/3.12*/bin/python $(PYTHON); do \
-	command -v $$p >/dev/null 2>&1 && $$p -c 'import ensurepip' 2>/dev/null && { echo $$p; break; }; done)
+# make lint    formatter, linter, order of imports, type checker
+# make format  formats everything
+# make wheel   a wheel, in dist/
+# make clean   removes what these made
+
+# The first Python from 3.11 on that can make virtual environments.
+find = $(shell for p in $(1); do $$p -c 'import ensurepip, sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && { echo $$p; break; }; done)
+PYTHON ?= $(call find,python3 python3.13 python3.12 python3.11)
+# The newest JAX needs a newer Python than steno; with an older one pip finds an older JAX.
+JAX_PYTHON ?= $(call find,python3.13 python3.12 $(wildcard $(HOME)/.pyenv/versions/3.13*/bin/python $(HOME)/.pyenv/versions/3.12*/bin/python) $(PYTHON))
 VENV := .venv
 JAX_VENV := .venv-jax
 PY := $(VENV)/bin/python
+PIP := -m pip install --quiet --disable-pip-version-check
 BENCH ?= ../shared/bench
+LESSONS := jit_speed see_tracer value_branch
+TESTS ?= tests
 export STENO_JAX_PYTHON ?= $(CURDIR)/$(JAX_VENV)/bin/python
 
-.PHONY: demo test bench lint native clean help
+.PHONY: demo test bench lint format native wheel clean help
 .DEFAULT_GOAL := help
 
 help:
 	@sed -n 's/^# make/make/p' Makefile
 
-$(VENV)/.made: pyproject.toml CMakeLists.txt
+# An environment with everything pyproject.toml names; steno itself is this checkout, found by a .pth file.
+$(VENV)/.made: pyproject.toml
+	@test -n "$(PYTHON)" || { echo "steno needs Python 3.11 or newer with its venv module: make PYTHON=/path/to/python3" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(PY) -m pip install --quiet --upgrade pip
-	$(PY) -m pip install --quiet 'scikit-build-core>=0.10' 'nanobind>=2.4' cmake ninja
-	$(PY) -m pip install --quiet --no-build-isolation --editable '.[test,dev]'
+	$(PY) tools/requirements.py test dev >$(VENV)/requirements.txt
+	$(PY) $(PIP) -r $(VENV)/requirements.txt
+	echo $(CURDIR)/src >"$$($(PY) -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/steno.pth"
 	touch $@
 
 $(JAX_VENV)/.made:
 	$(JAX_PYTHON) -m venv $(JAX_VENV)
-	$(JAX_VENV)/bin/python -m pip install --quiet --upgrade pip
-	$(JAX_VENV)/bin/python -m pip install --quiet jax jaxlib numpy scipy ml_dtypes
+	$(JAX_VENV)/bin/python $(PIP) jax
 	touch $@
 
-# Rebuilds the native core in place after a change of its sources.
+# The native core, beside the package's sources; built again after a change of its sources.
 native: $(VENV)/.made
-	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" cmake -S . -B build/native -G Ninja -DPython_EXECUTABLE=$(CURDIR)/$(PY) >/dev/null
+	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" cmake -S . -B build/native -G Ninja -DPython_EXECUTABLE=$(CURDIR)/$(PY) >/dev/null
 	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" cmake --build build/native
 
 demo: native
-	@for f in jit_speed see_tracer value_branch; do echo "== examples/lesson/$$f.py"; $(PY) -m steno run examples/lesson/$$f.py || exit 1; done
+	@for f in $(LESSONS); do echo "== examples/lesson/$$f.py"; $(PY) -m steno run examples/lesson/$$f.py || exit 1; done
 
 test: native $(JAX_VENV)/.made
-	$(PY) -m pytest -n 2 tests
+	$(PY) -m pytest -n auto --maxprocesses 8 $(TESTS)
 
 bench: native $(JAX_VENV)/.made
 	PYTHONPATH=src $(JAX_VENV)/bin/python $(BENCH)/compare.py --a $(CURDIR)/$(PY):steno --b $(CURDIR)/$(JAX_VENV)/bin/python:jax $(BENCH_ARGS)
 
 lint: $(VENV)/.made
-	$(VENV)/bin/ruff format --check src tests examples
-	$(VENV)/bin/ruff check src tests
+	$(VENV)/bin/ruff format --check
+	$(VENV)/bin/ruff check
 	$(PY) tools/check_imports.py
-	$(VENV)/bin/pyright src/steno/core src/steno/compiler
+	$(VENV)/bin/pyright
+
+format: $(VENV)/.made
+	$(VENV)/bin/ruff format
+
+wheel: $(VENV)/.made
+	$(PY) -m pip wheel --quiet --no-deps --wheel-dir dist .
 
 clean:
-	rm -rf $(VENV) $(JAX_VENV) build src/steno/_native*.so
+	rm -rf $(VENV) $(JAX_VENV) build dist src/steno/_native*.so
