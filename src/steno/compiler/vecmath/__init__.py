@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from steno.compiler.vecmath import error, exponential, inverse, logarithm, power, trigonometric
+from steno.compiler.vecmath import complex, error, exponential, inverse, logarithm, power, trigonometric
 from steno.ir.expr import FUNCTIONS
 
-__all__ = ["FUNCTIONS", "error", "exponential", "inverse", "logarithm", "power", "trigonometric"]
+__all__ = ["FUNCTIONS", "complex", "error", "exponential", "inverse", "logarithm", "power", "trigonometric"]
