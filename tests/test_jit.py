@@ -400,7 +400,9 @@ def test_stages():
     assert lowered.out_tree == traced.out_tree and lowered.as_text("jaxpr") == str(traced.jaxpr)
     assert lowered.cost_analysis()["flops"] == 2 and lowered.cost_analysis()["bytes accessed"] == 8 + 4 + 24
     compiled = lowered.compile()
-    assert value(compiled(x, y=3.0)) == {"a": [3, 6], "b": [[1, 2], [1, 2]]}
+    for _ in range(2):
+        x = put([1, 2])
+        assert value(compiled(x, y=3.0)) == {"a": [3, 6], "b": [[1, 2], [1, 2]]} and x.is_deleted()
     assert compiled.memory_analysis().argument_size_in_bytes == 12 and compiled.memory_analysis().output_size_in_bytes == 24
     assert repr(compiled.output_shardings["a"]) == "SingleDeviceSharding(device=CpuDevice(id=0), memory_kind=device)"
     with pytest.raises(TypeError, match=r"Argument 'x' compiled with float32\[2\] and called with float32\[3\]"):
@@ -408,7 +410,7 @@ def test_stages():
     with pytest.raises(TypeError, match="pytree does not match"):
         compiled([x], y=3.0)
     with pytest.raises(TypeError, match="Cannot apply transformations"):
-        steno.jit(lambda x: compiled(x, y=1.0))(x)
+        steno.jit(lambda x: compiled(x, y=1.0))(put([1, 2]))
     with pytest.raises(ValueError, match="lowering_platforms"):
         traced.lower(lowering_platforms=("tpu",))
 

@@ -69,10 +69,8 @@ class CpuExecutable:
 
 
 def _forwarded(x: Any, aval: ShapedArray) -> ArrayImpl:
-    """An argument that is also a result: the array itself."""
-    if isinstance(x, ArrayImpl) and x.aval is aval:
-        return x
-    return to_array(to_ndarray(x), aval)
+    """An argument that is also a result: a new array over the same memory (the argument itself may be deleted, being donated)."""
+    return x.with_aval(aval) if isinstance(x, ArrayImpl) else to_array(to_ndarray(x), aval)
 
 
 def compile(program: ClosedJaxpr, *, donated: frozenset[int] = frozenset(), options: Any = None, quick: bool = False) -> CpuExecutable:
