@@ -188,7 +188,6 @@ PyObject *array_with_aval(PyObject *self, PyObject *aval_object) {
     Array *a = as_array(self);
     if (!need_aval(aval_object, "with_aval") || !check_alive(a)) return nullptr;
     auto *aval = reinterpret_cast<ShapedArray *>(aval_object);
-    if (aval == a->aval) return Py_NewRef(self);
     if (aval->nbytes != a->aval->nbytes) {
         PyErr_Format(PyExc_ValueError, "with_aval: %s has not the size in bytes of %s", describe(aval).c_str(), describe(a->aval).c_str());
         return nullptr;
@@ -249,7 +248,7 @@ PyMethodDef array_methods[] = {
     {"adopt", array_adopt, METH_VARARGS | METH_STATIC,
      "adopt(object, aval) -> ArrayImpl over the memory of an ndarray or of an object with the buffer protocol, which it keeps alive; "
      "a copy where that memory is not contiguous, aligned to its elements and in native byte order. The memory must not change any more."},
-    {"with_aval", array_with_aval, METH_O, "with_aval(aval) -> ArrayImpl over the same memory with another type of the same size in bytes."},
+    {"with_aval", array_with_aval, METH_O, "with_aval(aval) -> a new ArrayImpl over the same memory, of a type of the same size in bytes."},
     {"delete", array_delete, METH_NOARGS, "delete(): gives the memory up; any later look at the data raises RuntimeError."},
     {"is_deleted", array_is_deleted, METH_NOARGS, "is_deleted() -> bool: deleted or donated."},
     {"block_until_ready", array_block, METH_NOARGS, "block_until_ready() -> self, once the data is there."},
