@@ -12,9 +12,9 @@ import weakref
 import ml_dtypes
 import numpy as np
 import pytest
+from steno._native import ArrayImpl, ShapedArray
 
 from steno import _native
-from steno._native import ArrayImpl, ShapedArray
 
 
 class KeyDType:
@@ -26,7 +26,9 @@ class KeyDType:
 
 KEY = KeyDType()
 NUMPY_DTYPES = [np.dtype(c) for c in "?bhilBHILefdFD"]
-ML_DTYPES = [np.dtype(getattr(ml_dtypes, n)) for n in ("bfloat16", "int4", "uint4", "int2", "uint2", "float8_e4m3fn", "float8_e5m2", "float4_e2m1fn")]
+ML_DTYPES = [
+    np.dtype(getattr(ml_dtypes, n)) for n in ("bfloat16", "int4", "uint4", "int2", "uint2", "float8_e4m3fn", "float8_e5m2", "float4_e2m1fn")
+]
 ALL_DTYPES = NUMPY_DTYPES + ML_DTYPES
 
 
@@ -53,7 +55,15 @@ def test_avals_are_interned():
 
 def test_aval_attributes():
     a = ShapedArray((2, 3), ml_dtypes.bfloat16, weak_type=True)
-    assert (a.shape, a.dtype, a.weak_type, a.ndim, a.size, a.itemsize, a.nbytes) == ((2, 3), np.dtype(ml_dtypes.bfloat16), True, 2, 6, 2, 12)
+    assert (a.shape, a.dtype, a.weak_type, a.ndim, a.size, a.itemsize, a.nbytes) == (
+        (2, 3),
+        np.dtype(ml_dtypes.bfloat16),
+        True,
+        2,
+        6,
+        2,
+        12,
+    )
     assert repr(a) == "ShapedArray(bfloat16[2,3], weak_type=True)"
     assert repr(ShapedArray((), np.float32)) == "ShapedArray(float32[])"
     k = ShapedArray((4,), KEY)
@@ -119,7 +129,15 @@ def test_round_trip(dtype, shape):
         np.testing.assert_array_equal(y, x)
     assert not a._value.flags.writeable and not np.asarray(a).flags.writeable and np.array(a).flags.writeable
     assert a._value.ctypes.data == a.unsafe_buffer_pointer() and a.unsafe_buffer_pointer() % 64 == 0
-    assert (a.shape, a.dtype, a.ndim, a.size, a.itemsize, a.nbytes, a.weak_type) == (shape, dtype, x.ndim, x.size, x.itemsize, x.nbytes, False)
+    assert (a.shape, a.dtype, a.ndim, a.size, a.itemsize, a.nbytes, a.weak_type) == (
+        shape,
+        dtype,
+        x.ndim,
+        x.size,
+        x.itemsize,
+        x.nbytes,
+        False,
+    )
     assert a.on_device_size_in_bytes() == x.nbytes
     assert a.tolist() == x.tolist()
     for b in (pickle.loads(pickle.dumps(a)), copy.copy(a), copy.deepcopy(a)):
@@ -213,7 +231,15 @@ def test_buffer_protocol(dtype):
             memoryview(a)
         return
     m, n = memoryview(a), memoryview(x)
-    assert (m.format, m.shape, m.strides, m.itemsize, m.nbytes, m.readonly, m.c_contiguous) == (n.format, (2, 3), n.strides, n.itemsize, n.nbytes, True, True)
+    assert (m.format, m.shape, m.strides, m.itemsize, m.nbytes, m.readonly, m.c_contiguous) == (
+        n.format,
+        (2, 3),
+        n.strides,
+        n.itemsize,
+        n.nbytes,
+        True,
+        True,
+    )
     assert bytes(m) == bytes(n)
     a.delete()
     assert bytes(m) == bytes(n)
@@ -223,8 +249,20 @@ def test_buffer_protocol(dtype):
         ctypes.c_char.from_buffer(array(x))
 
 
-SCALARS = [(True, np.bool_), (-3, np.int8), (200, np.uint8), (2**63, np.uint64), (-7, ml_dtypes.int4), (1.5, np.float16), (1.5, ml_dtypes.bfloat16),
-           (2.5, np.float32), (2.5, np.float64), (0.5, ml_dtypes.float8_e4m3fn), (1 + 2j, np.complex64), (1 + 2j, np.complex128)]  # fmt: skip
+SCALARS = [
+    (True, np.bool_),
+    (-3, np.int8),
+    (200, np.uint8),
+    (2**63, np.uint64),
+    (-7, ml_dtypes.int4),
+    (1.5, np.float16),
+    (1.5, ml_dtypes.bfloat16),
+    (2.5, np.float32),
+    (2.5, np.float64),
+    (0.5, ml_dtypes.float8_e4m3fn),
+    (1 + 2j, np.complex64),
+    (1 + 2j, np.complex128),
+]
 
 
 @pytest.mark.parametrize("value,dtype", SCALARS, ids=lambda x: getattr(x, "__name__", str(x)))
@@ -280,8 +318,18 @@ def test_delete():
     a.delete()
     a.delete()
     assert a.is_deleted() and a.shape == (3,) and len(a) == 3 and view.tolist() == [1, 2, 3]
-    for f in (np.asarray, pickle.dumps, copy.copy, lambda x: x._value, lambda x: x.item(), lambda x: x.tolist(), lambda x: x.block_until_ready(),
-              lambda x: x.unsafe_buffer_pointer(), lambda x: x.with_aval(x.aval), lambda x: x.copy_to_host_async()):  # fmt: skip
+    for f in (
+        np.asarray,
+        pickle.dumps,
+        copy.copy,
+        lambda x: x._value,
+        lambda x: x.item(),
+        lambda x: x.tolist(),
+        lambda x: x.block_until_ready(),
+        lambda x: x.unsafe_buffer_pointer(),
+        lambda x: x.with_aval(x.aval),
+        lambda x: x.copy_to_host_async(),
+    ):
         with pytest.raises(RuntimeError, match=r"Array has been deleted with shape=float32\[3\]\."):
             f(a)
     del a

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import os
+import subprocess
 import sys
 import threading
 import time
@@ -14,9 +15,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 from native_c import address, array, aval, library, program
-
-from steno import _native
 from steno._native import ArrayImpl, Executable
+
+from steno import _native, config
+from steno.core import config as core_config
 
 V3, V4, S = aval((3,)), aval((4,)), aval(())
 
@@ -41,14 +43,37 @@ def test_run():
 def test_ndarray_arguments(heavy):
     e = program("add3", [V3, V3], [V3], heavy=heavy)
     base = np.arange(12, dtype=np.float32)
-    for x in (base[:3], base[1:4], base[::4], base.astype(np.float64)[:3], base.astype(">f4")[:3], np.broadcast_to(np.float32(2), 3), base[:3].astype(np.int64)):
+    for x in (
+        base[:3],
+        base[1:4],
+        base[::4],
+        base.astype(np.float64)[:3],
+        base.astype(">f4")[:3],
+        np.broadcast_to(np.float32(2), 3),
+        base[:3].astype(np.int64),
+    ):
         assert e.run([x, np.ones(3, np.float32)])[0]._value.tolist() == (x + 1).tolist()
     raw = np.frombuffer(b"x" + np.float32([1, 2, 3]).tobytes(), np.uint8)[1:].view(np.float32)
     assert not raw.flags.aligned
     assert e.run([raw, array([0, 0, 0])])[0]._value.tolist() == [1, 2, 3]
 
 
-@pytest.mark.parametrize("x", [1.0, 1, True, np.float32(1), np.float64(1), np.int8(1), np.array(1.0), np.bool_(True), ml_dtypes.bfloat16(1), TypedScalar(np.float32(1), S)], ids=lambda x: type(x).__name__)  # fmt: skip
+@pytest.mark.parametrize(
+    "x",
+    [
+        1.0,
+        1,
+        True,
+        np.float32(1),
+        np.float64(1),
+        np.int8(1),
+        np.array(1.0),
+        np.bool_(True),
+        ml_dtypes.bfloat16(1),
+        TypedScalar(np.float32(1), S),
+    ],
+    ids=lambda x: type(x).__name__,
+)
 def test_scalar_arguments(x):
     assert program("inc", [S], [S]).run([x])[0].item() == 2.0
 
@@ -213,7 +238,11 @@ def test_donated():
     assert not b.is_deleted() and not y.is_deleted()
 
 
-@pytest.mark.parametrize("other", [lambda x: x._value, lambda x: memoryview(x), lambda x: x.with_aval(aval((4,), np.int32)), np.asarray], ids=["value", "memoryview", "with_aval", "asarray"])  # fmt: skip
+@pytest.mark.parametrize(
+    "other",
+    [lambda x: x._value, lambda x: memoryview(x), lambda x: x.with_aval(aval((4,), np.int32)), np.asarray],
+    ids=["value", "memoryview", "with_aval", "asarray"],
+)
 def test_donation_refused_while_views_exist(other):
     e = program("alias", [V4, V4], [V4, V4], aliases=[(0, 0)])
     x = array([1, 2, 3, 4])
@@ -309,7 +338,12 @@ def test_host_call_wrong_results(result, error):
 
 
 def test_host_call_results_of_all_kinds():
-    for make in (lambda x: [array([3, 4])], lambda x: (np.float32([3, 4]),), lambda x: [np.float32([3, 0, 4, 0])[::2]], lambda x: [np.array([3, 4], ">f4")]):
+    for make in (
+        lambda x: [array([3, 4])],
+        lambda x: (np.float32([3, 4]),),
+        lambda x: [np.float32([3, 0, 4, 0])[::2]],
+        lambda x: [np.array([3, 4], ">f4")],
+    ):
         assert host_program(make).run([array([1, 2])])[0]._value.tolist() == [3, 4]
 
 
@@ -330,10 +364,12 @@ def test_cycles_through_callbacks_are_collected():
     class Box:
         pass
 
-    box = Box()
-    box.executable = host_program(lambda x: [box and x])
-    r = weakref.ref(box.executable)
-    del box
+    def make():
+        box = Box()
+        box.executable = host_program(lambda x: [box and x])
+        return weakref.ref(box.executable)
+
+    r = make()
     gc.collect()
     assert r() is None
 
@@ -383,18 +419,36 @@ def test_thread_counts():
     try:
         _native.set_num_threads(3)
         assert _native.num_threads() == 3
-        for bad in (0, -1, 10**6):
+        for bad in (-1, 10**6):
             with pytest.raises(ValueError, match="between"):
                 _native.set_num_threads(bad)
         with pytest.raises(TypeError):
             _native.set_num_threads("2")
+        _native.set_num_threads(0)
+        assert _native.num_threads() >= 1
     finally:
         _native.set_num_threads(before)
 
 
-def run_python(code: str, **env: str):
-    import subprocess
+def test_the_knob():
+    before = _native.num_threads()
+    try:
+        config.update("steno_num_threads", 5)
+        assert _native.num_threads() == 5
+        with core_config.num_threads(2):
+            assert _native.num_threads() == 2
+            with core_config.num_threads(3):
+                assert _native.num_threads() == 3
+            assert _native.num_threads() == 2
+            with core_config.num_threads(0):
+                assert _native.num_threads() == 5
+        assert _native.num_threads() == 5
+    finally:
+        config.update("steno_num_threads", 0)
+        _native.set_num_threads(before)
 
+
+def run_python(code: str, **env: str):
     source = f"import sys; sys.path[:0] = {sys.path!r}\n" + code
     return subprocess.run([sys.executable, "-c", source], env={**os.environ, **env}, capture_output=True, text=True, timeout=60)
 
@@ -402,6 +456,7 @@ def run_python(code: str, **env: str):
 def test_environment_variable():
     code = "from steno import _native; print(_native.num_threads())"
     assert run_python(code, STENO_NUM_THREADS="3").stdout == "3\n"
+    assert int(run_python(code, STENO_NUM_THREADS="0").stdout) >= 1
     assert "STENO_NUM_THREADS must be a number" in run_python(code, STENO_NUM_THREADS="many").stderr
 
 

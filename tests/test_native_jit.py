@@ -15,10 +15,12 @@ import ml_dtypes
 import numpy as np
 import pytest
 from native_c import address, array, aval, program
+from steno._native import ArrayImpl, Executable, JitEntry, JitFunction
 
 from steno import _native
-from steno._native import ArrayImpl, Executable, JitEntry, JitFunction
+from steno.core import aval as core_aval
 from steno.tree_util import tree_flatten, tree_structure
+
 
 def typeof(x):
     if isinstance(x, ArrayImpl):
@@ -40,8 +42,6 @@ def typeof(x):
 
 @pytest.fixture(autouse=True)
 def the_typeof():
-    from steno.core import aval as core_aval
-
     _native.set_typeof(typeof)
     yield
     _native.set_typeof(core_aval.typeof)
@@ -122,7 +122,12 @@ def test_results_are_trees():
     f(p)
     out = f({"b": (array(5.0), 6.0), "a": np.arange(3.0) * 2})
     assert len(f.misses) == 1 and list(out) == ["also", "out"]
-    assert out["out"].item() == 5.0 and out["also"][0]._value.tolist() == [0, 2, 4] and out["also"][1][0].weak_type and out["also"][1][1] is None
+    assert (
+        out["out"].item() == 5.0
+        and out["also"][0]._value.tolist() == [0, 2, 4]
+        and out["also"][1][0].weak_type
+        and out["also"][1][1] is None
+    )
 
 
 Point = collections.namedtuple("Point", "x y")
@@ -131,10 +136,28 @@ Point = collections.namedtuple("Point", "x y")
 def test_signatures():
     x = array([1.0, 2.0])
     calls = [
-        ((x,), {}), ((x, x), {}), (([x],), {}), (((x,),), {}), ((), {"x": x}), ((), {"y": x}), ((x,), {"y": x}), (({"a": x},), {}), (({"b": x},), {}),
-        ((Point(x, x),), {}), ((None,), {}), ((), {}), ((array([1.0]),), {}), ((array([1, 2], np.int32),), {}), ((x.with_aval(aval((2,), np.float32, True)),), {}),
-        ((1.0,), {}), ((1,), {}), ((True,), {}), ((1j,), {}), ((np.int8(1),), {}), ((np.ones((2, 2), ml_dtypes.bfloat16),), {}),
-    ]  # fmt: skip
+        ((x,), {}),
+        ((x, x), {}),
+        (([x],), {}),
+        (((x,),), {}),
+        ((), {"x": x}),
+        ((), {"y": x}),
+        ((x,), {"y": x}),
+        (({"a": x},), {}),
+        (({"b": x},), {}),
+        ((Point(x, x),), {}),
+        ((None,), {}),
+        ((), {}),
+        ((array([1.0]),), {}),
+        ((array([1, 2], np.int32),), {}),
+        ((x.with_aval(aval((2,), np.float32, True)),), {}),
+        ((1.0,), {}),
+        ((1,), {}),
+        ((True,), {}),
+        ((1j,), {}),
+        ((np.int8(1),), {}),
+        ((np.ones((2, 2), ml_dtypes.bfloat16),), {}),
+    ]
     f = Jit()
     for n, (args, kwargs) in enumerate(calls, 1):
         assert f(*args, **kwargs) == "missed"
@@ -155,8 +178,19 @@ def test_leaves_that_python_looks_at():
         pass
 
     big = 2**31
-    for leaf in (Weird(), "text", big, -big - 1, 2**70, np.array(["a"]), np.array([None]), np.arange(3).astype(">f4"), np.ma.array([1.0]),
-                 np.datetime64("2020-01-01"), np.str_("x")):  # fmt: skip
+    for leaf in (
+        Weird(),
+        "text",
+        big,
+        -big - 1,
+        2**70,
+        np.array(["a"]),
+        np.array([None]),
+        np.arange(3).astype(">f4"),
+        np.ma.array([1.0]),
+        np.datetime64("2020-01-01"),
+        np.str_("x"),
+    ):
         before = len(f.misses)
         for _ in range(2):
             with pytest.raises((TypeError, AttributeError, StopIteration)):
@@ -177,8 +211,18 @@ def test_leaves_that_python_looks_at():
 
 def test_64_bit_values_are_narrowed():
     f = Jit()
-    for x in (np.float64(1e300), np.array([1.5, 1e300]), np.int64(2**40 + 1), np.array([2**40 + 1, -1]), np.uint64(2**63), np.array([2**33 + 3], np.uint64),
-              np.complex128(1 + 2j), np.array([1 + 2j]), np.arange(6.0)[::2], np.arange(6)[::-1]):  # fmt: skip
+    for x in (
+        np.float64(1e300),
+        np.array([1.5, 1e300]),
+        np.int64(2**40 + 1),
+        np.array([2**40 + 1, -1]),
+        np.uint64(2**63),
+        np.array([2**33 + 3], np.uint64),
+        np.complex128(1 + 2j),
+        np.array([1 + 2j]),
+        np.arange(6.0)[::2],
+        np.arange(6)[::-1],
+    ):
         f(x)
         out = f(x)[0][0]
         with np.errstate(over="ignore"):
@@ -426,17 +470,19 @@ def test_cycles_are_collected():
     class Owner:
         pass
 
-    owner = Owner()
+    def make():
+        owner = Owner()
 
-    def miss(args, kwargs):
-        owner.seen = args
-        return JitEntry(None, tree_structure(0), [("constant", owner)], [None], []), None
+        def miss(args, kwargs):
+            owner.seen = args
+            return JitEntry(None, tree_structure(0), [("constant", owner)], [None], []), None
 
-    owner.f = JitFunction(miss, miss, static_argnums=(0,))
-    owner.f(owner)
-    assert owner.f(owner) is owner
-    r = weakref.ref(owner)
-    del owner, miss
+        owner.f = JitFunction(miss, miss, static_argnums=(0,))
+        owner.f(owner)
+        assert owner.f(owner) is owner
+        return weakref.ref(owner)
+
+    r = make()
     gc.collect()
     assert r() is None
 
@@ -496,7 +542,9 @@ def test_recursion_and_clearing_while_comparing():
 
 def test_threads():
     t = aval((1000000,))
-    heavy = Jit(plan=lambda leaves, types: JitEntry(program("parallel", [t], [t], heavy=True), tree_structure(0), [("output", 0)], [t], [0]))
+    heavy = Jit(
+        plan=lambda leaves, types: JitEntry(program("parallel", [t], [t], heavy=True), tree_structure(0), [("output", 0)], [t], [0])
+    )
     light = scalar_inc()
     x = np.random.default_rng(0).random(1000000, np.float32)
     expected = np.sqrt(x) * x

@@ -11,8 +11,19 @@ import pytest
 from steno import _native
 
 FLOATS = ["float16", "bfloat16", "float32", "float64"]
-NARROW = ["float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu",
-          "float6_e2m3fn", "float6_e3m2fn", "float4_e2m1fn"]  # fmt: skip
+NARROW = [
+    "float8_e3m4",
+    "float8_e4m3",
+    "float8_e4m3b11fnuz",
+    "float8_e4m3fn",
+    "float8_e4m3fnuz",
+    "float8_e5m2",
+    "float8_e5m2fnuz",
+    "float8_e8m0fnu",
+    "float6_e2m3fn",
+    "float6_e3m2fn",
+    "float4_e2m1fn",
+]
 INTS = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "int4", "uint4", "int2", "uint2"]
 COMPLEX = ["complex64", "complex128"]
 
@@ -69,7 +80,16 @@ def data(rng: np.random.Generator, name: str, shape: tuple[int, ...], specials: 
     x = rng.normal(size=shape).astype(d)
     if specials:
         with np.errstate(all="ignore"):
-            for value, p in ((np.nan, 0.05), (-np.nan, 0.02), (0.0, 0.1), (-0.0, 0.1), (np.inf, 0.02), (-np.inf, 0.02), (1e-45, 0.01), (-1e-45, 0.01)):
+            for value, p in (
+                (np.nan, 0.05),
+                (-np.nan, 0.02),
+                (0.0, 0.1),
+                (-0.0, 0.1),
+                (np.inf, 0.02),
+                (-np.inf, 0.02),
+                (1e-45, 0.01),
+                (-1e-45, 0.01),
+            ):
                 x = np.where(rng.random(shape) < p, np.array(value).astype(d), x)
     return x
 
@@ -89,7 +109,13 @@ def test_dtypes(name, shape):
 def test_several_keys(shape):
     rng = np.random.default_rng(0)
     position = np.broadcast_to(np.arange(shape[1], dtype=np.int32), shape)
-    for names in (["int8", "float32"], ["bool", "bool", "float16"], ["complex64", "int2"], ["float64", "uint64"], ["float8_e5m2", "int64", "float32"]):
+    for names in (
+        ["int8", "float32"],
+        ["bool", "bool", "float16"],
+        ["complex64", "int2"],
+        ["float64", "uint64"],
+        ["float8_e5m2", "int64", "float32"],
+    ):
         keys = [data(rng, n, shape) for n in names]
         check([*keys, position], len(keys))
         check(keys, len(keys))
@@ -114,7 +140,15 @@ def test_long_rows_in_pieces(name):
 def test_orders():
     n = 20_000
     rng = np.random.default_rng(2)
-    for x in (np.arange(n), np.arange(n)[::-1], np.zeros(n), np.arange(n) % 3, rng.integers(0, 2, n), np.r_[np.zeros(n - 1), -1], np.full(n, np.nan)):
+    for x in (
+        np.arange(n),
+        np.arange(n)[::-1],
+        np.zeros(n),
+        np.arange(n) % 3,
+        rng.integers(0, 2, n),
+        np.r_[np.zeros(n - 1), -1],
+        np.full(n, np.nan),
+    ):
         for d in (np.float32, np.float64):
             check([x.astype(d)])
             check([x.astype(d), np.arange(n, dtype=np.int32)])

@@ -266,6 +266,15 @@ verify = knob("verify", False, "check the program after every pass", prefix="ste
 num_threads = knob("num_threads", 0, "threads of compiled programs; 0: all cores", prefix="steno_")
 
 
+def _apply_num_threads(_: Any) -> None:
+    """Native code keeps a bound for the process and one for the thread; 0: none."""
+    _native.set_num_threads(vars(_State)["num_threads"])
+    _native.swap_thread_limit(vars(_state).get("num_threads", 0))
+
+
+num_threads.on_change.append(_apply_num_threads)
+
+
 @contextmanager
 def checking_leaks() -> Iterator[None]:
     """Inside, a trace whose tracers outlive it raises."""

@@ -52,6 +52,7 @@ struct Pool {
 
 std::atomic<Pool *> the_pool{nullptr};
 std::atomic<int> limit{1};              // of the process
+int default_limit = 1;
 STENO_THREAD_LOCAL int thread_limit = 0;      // of this thread; 0: none
 STENO_THREAD_LOCAL bool inside = false;       // in a parallel region
 
@@ -154,11 +155,11 @@ int usable_processors() {
     return std::clamp(n, 1, kMaxThreads);
 }
 
-bool parse_count(PyObject *o, const char *where, int least, int *out) {
+bool parse_count(PyObject *o, const char *where, int *out) {
     long n = PyLong_AsLong(o);
     if (n == -1 && PyErr_Occurred()) return false;
-    if (n < least || n > kMaxThreads) {
-        PyErr_Format(PyExc_ValueError, "%s: the number of threads must be between %d and %d, got %ld", where, least, kMaxThreads, n);
+    if (n < 0 || n > kMaxThreads) {
+        PyErr_Format(PyExc_ValueError, "%s: the number of threads must be between 0 and %d, got %ld", where, kMaxThreads, n);
         return false;
     }
     *out = int(n);
@@ -167,8 +168,8 @@ bool parse_count(PyObject *o, const char *where, int least, int *out) {
 
 PyObject *set_num_threads(PyObject *, PyObject *n) {
     int count;
-    if (!parse_count(n, "set_num_threads", 1, &count)) return nullptr;
-    limit.store(count);
+    if (!parse_count(n, "set_num_threads", &count)) return nullptr;
+    limit.store(count ? count : default_limit);
     Py_RETURN_NONE;
 }
 
@@ -176,12 +177,12 @@ PyObject *get_num_threads(PyObject *, PyObject *) { return PyLong_FromLong(num_t
 
 PyObject *swap_thread_limit(PyObject *, PyObject *n) {
     int count;
-    if (!parse_count(n, "swap_thread_limit", 0, &count)) return nullptr;
+    if (!parse_count(n, "swap_thread_limit", &count)) return nullptr;
     return PyLong_FromLong(std::exchange(thread_limit, count));
 }
 
 PyMethodDef methods[] = {
-    {"set_num_threads", set_num_threads, METH_O, "set_num_threads(n): how many threads a program may use, in the whole process."},
+    {"set_num_threads", set_num_threads, METH_O, "set_num_threads(n): how many threads a program may use, in the whole process; 0: STENO_NUM_THREADS, or all processors."},
     {"num_threads", get_num_threads, METH_NOARGS, "num_threads() -> how many threads a program started by this thread may use."},
     {"swap_thread_limit", swap_thread_limit, METH_O,
      "swap_thread_limit(n) -> the previous one: a bound for programs started by this thread; 0: none but the process's."},
@@ -196,17 +197,17 @@ int num_threads() {
 }
 
 bool init_threads(PyObject *module) {
-    int count = usable_processors();
+    default_limit = usable_processors();
     if (const char *text = std::getenv("STENO_NUM_THREADS"); text && *text) {
         char *end;
         long n = std::strtol(text, &end, 10);
-        if (*end || n < 1 || n > kMaxThreads) {
-            PyErr_Format(PyExc_ValueError, "STENO_NUM_THREADS must be a number from 1 to %d, got '%s'", kMaxThreads, text);
+        if (*end || n < 0 || n > kMaxThreads) {
+            PyErr_Format(PyExc_ValueError, "STENO_NUM_THREADS must be a number from 0 (all processors) to %d, got '%s'", kMaxThreads, text);
             return false;
         }
-        count = int(n);
+        if (n) default_limit = int(n);
     }
-    limit.store(count);
+    limit.store(default_limit);
     if (pthread_atfork(nullptr, nullptr, after_fork_in_child)) {
         PyErr_NoMemory();
         return false;
