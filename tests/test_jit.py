@@ -552,3 +552,11 @@ def test_a_hit_runs_no_python_of_steno():
     finally:
         sys.setprofile(None)
     assert [e for e in events if e[0] == "call"] == []
+
+
+def test_debug_nans_of_eager_ops():
+    x = np.array([1, np.inf], f32)
+    assert value(add(x, x)) == [2, float("inf")]
+    with steno.debug_nans(), pytest.raises(FloatingPointError, match=r"invalid value \(nan\) encountered in add"):
+        add(x, -x)
+    assert np.isnan(np.asarray(add(x, -x))[1])

@@ -12,16 +12,14 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Final, final
 
-import numpy as np
-
 from steno import backends, retrace
-from steno._native import ArrayImpl, JitEntry, JitFunction, config_token, current_trace, global_config_token
+from steno._native import JitEntry, JitFunction, config_token, current_trace, global_config_token
+from steno.backends import finite
 from steno.core import source
 from steno.core.config import config
 from steno.core.config import disable_jit as _disable_jit
 from steno.core.config import explain_cache_misses as _log_cache_misses
-from steno.core.interpret import to_ndarray
-from steno.core.jaxpr import ClosedJaxpr, Jaxpr, eval_jaxpr
+from steno.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, eval_jaxpr, literal_value
 from steno.core.record import record
 from steno.core.trace import Tracer, escaped, named_scope
 from steno.ops.structural import jit as jit_op
@@ -349,41 +347,23 @@ def _run(program: Program, leaves: Sequence[Any]) -> list[Any]:
     return out
 
 
-def _bad_values(x: Any) -> str | None:
-    if not isinstance(x, ArrayImpl):
-        return None
-    v = to_ndarray(x)
-    if v.dtype.kind not in "fcV" or v.dtype.kind == "V" and v.dtype.itemsize > 2:
-        return None
-    v = v.astype(np.complex128 if v.dtype.kind == "c" else np.float64)
-    if config._state.debug_nans and np.isnan(v).any():
-        return "nan"
-    if config._state.debug_infs and np.isinf(v).any():
-        return "inf"
-    return None
-
-
 def _check_finite(program: Program, leaves: Sequence[Any], out: Sequence[Any]) -> None:
     """FloatingPointError, naming the op, if a result holds what the configuration forbids."""
-    if all(_bad_values(y) is None for y in out):
-        return
-    eval_checked(program.closed.jaxpr, program.closed.consts, leaves)
-    bad = next(b for y in out if (b := _bad_values(y)) is not None)
-    raise FloatingPointError(f"invalid value ({bad}) encountered in jit({program.name})")
+    if any(finite.forbidden(y) is not None for y in out):
+        _run_checked(program.closed.jaxpr, program.closed.consts, leaves)
+        finite.check(out, f"jit({program.name})")
 
 
-def eval_checked(jaxpr: Jaxpr, consts: Sequence[Any], args: Sequence[Any]) -> None:
+def _run_checked(jaxpr: Jaxpr, consts: Sequence[Any], args: Sequence[Any]) -> None:
     """Runs a program op by op; FloatingPointError at the first op that makes a forbidden value."""
     env: dict[Any, Any] = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*consts, *args), strict=True))
     for e in jaxpr.eqns:
-        inputs = [env[a] if a in env else a.val for a in e.invars]
+        inputs = [literal_value(a) if isinstance(a, Literal) else env[a] for a in e.invars]
         if e.op is jit_op:
-            eval_checked(e.params["jaxpr"].jaxpr, e.params["jaxpr"].consts, inputs)
-        out = e.op.evaluate(inputs, e.params)
+            _run_checked(e.params["jaxpr"].jaxpr, e.params["jaxpr"].consts, inputs)
+        out = backends.current().eager(e.op, inputs, e.params)
         out = list(out) if e.op.multiple_results else [out]
-        for y in out:
-            if (bad := _bad_values(y)) is not None:
-                raise FloatingPointError(f"invalid value ({bad}) encountered in {e.op.name} at {source.summary(e.place)}")
+        finite.check(out, f"{e.op.name} at {source.summary(e.place)}")
         env.update(zip(e.outvars, out, strict=True))
 
 

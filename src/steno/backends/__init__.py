@@ -12,7 +12,8 @@ import importlib
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from steno.core.config import config
+from steno.backends import finite
+from steno.core.config import config, debug_infs, debug_nans
 from steno.core.errors import JaxRuntimeError
 from steno.core.op import Op, set_eager
 from steno.core.trace import Tracer, escaped
@@ -63,4 +64,19 @@ def _eager(op: Op, args: Sequence[Any], params: dict[str, Any]) -> Any:
         raise
 
 
-set_eager(_eager)
+def _checked_eager(op: Op, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    out = _eager(op, args, params)
+    if config._state.debug_nans or config._state.debug_infs:
+        finite.check(out, op.name)
+    return out
+
+
+def _watch(value: Any) -> None:
+    """From the first time that values are forbidden on, each eager op looks."""
+    if value is True:
+        set_eager(_checked_eager)
+
+
+for _knob in (debug_nans, debug_infs):
+    _knob.on_change.append(_watch)
+set_eager(_checked_eager if debug_nans.value or debug_infs.value else _eager)
