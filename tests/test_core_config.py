@@ -5,12 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
 import steno
 from steno import _native
-from steno.core.config import KNOBS, config
+from steno.core.config import KNOBS, config, documentation
 
 
 def run(code: str, **env: str) -> str:
@@ -93,3 +94,8 @@ def test_environment(name):
 
 def test_every_knob_says_what_it_is():
     assert all(k.doc for k in KNOBS.values())
+
+
+def test_documentation_is_up_to_date():
+    page = Path(__file__).parents[1] / "docs" / "configuration.md"
+    assert documentation() in page.read_text(), "run: python -c 'from steno.core.config import documentation; print(documentation())'"

@@ -283,3 +283,14 @@ def checking_leaks() -> Iterator[None]:
 
 
 _publish_process_token()
+
+
+def documentation() -> str:
+    """The table of all knobs, in Markdown: what `docs/configuration.md` holds."""
+    rows = ["| name for `config.update` | default | choices | what it does |", "| --- | --- | --- | --- |"]
+    for k in sorted(KNOBS.values(), key=lambda k: k.full_names[0]):
+        if k.doc.startswith("internal"):
+            continue
+        choices = "" if k.choices is None else ", ".join(f"`{c}`" for c in k.choices)
+        rows.append(f"| `{k.full_names[0]}` | `{k.default}` | {choices} | {k.doc}{'; part of every cache key' if k.traced else ''} |")
+    return "\n".join(rows) + "\n"
