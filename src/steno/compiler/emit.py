@@ -16,6 +16,7 @@ from typing import final
 from steno.compiler.emit_code import Bound, Code
 from steno.compiler.emit_ops import Declarations
 from steno.compiler.emit_stages import COLUMN_UNIT, FLAT_UNIT, emit_stage, loaded_by, stored_by
+from steno.compiler.emit_tiles import emit_tiles, find_tiling
 from steno.compiler.target import Target
 from steno.ir.loops import PARALLEL_NS, Buffer, ColReduce, CopyBuffer, HostCall, Kernel, LibraryCall, MapStage, Program
 
@@ -78,19 +79,27 @@ def emit_kernel(kernel: Kernel, target: Target, declarations: Declarations) -> K
         if extent % unit:
             end = c.call("smin", "i64", 1, (end, str(extent)))
         span = (start, end)
+    tiling = find_tiling(kernel, target)
     if outer:
         p: str = c.open_loop("%begin", "%end")
-        for v in reversed(outer[1:]):
-            c.variables[v] = Bound(1, c.op(f"urem i64 {p}, {v.extent}"))
-            p = c.op(f"udiv i64 {p}, {v.extent}")
+        extents = [v.extent for v in outer]
+        if tiling is not None:
+            extents[-1] = tiling.strips
+            units = math.prod(extents)
+        for v, n in zip(reversed(outer[1:]), reversed(extents[1:]), strict=True):
+            c.variables[v] = Bound(1, c.op(f"urem i64 {p}, {n}"))
+            p = c.op(f"udiv i64 {p}, {n}")
         c.variables[outer[0]] = Bound(1, p)
     else:
         c.open()
-    for stage in kernel.stages:
-        emit_stage(c, stage, span)
-        c.lines = c.scopes[-1].lines
-        if stored_by(stage) & loaded:
-            c.scopes[1].memo.clear()
+    if tiling is not None:
+        emit_tiles(c, tiling, str(c.variables[tiling.across].value))
+    else:
+        for stage in kernel.stages:
+            emit_stage(c, stage, span)
+            c.lines = c.scopes[-1].lines
+            if stored_by(stage) & loaded:
+                c.scopes[1].memo.clear()
     if outer:
         c.close_loop()
     else:

@@ -118,6 +118,7 @@ class Code(Writer):
         self._by_id: dict[int, IndexFacts] = {}
         self._alive: list[Index] = []
         self._rare_seen = False
+        self._nodes: dict[tuple[Expr, ...], list[Expr]] = {}
         self._known: set[Expr] = set()  # computed by the order that is being run, and those around it
 
     # ---- scopes and loops ----
@@ -220,13 +221,21 @@ class Code(Writer):
         self.epoch += 1
         self.depth, self.varies, self.uses = {}, {}, {}
         self._rare_seen = False
-        for e in topological(roots):
+        for e in self.nodes(roots):
             self._place(e)
             self._rare_seen = self._rare_seen or e.op == "rare"
 
     def order(self, roots: Sequence[Expr]) -> list[Expr]:
         """What `run` must write for `roots`, operands first."""
-        return self._without_rare(list(roots), set()) if self._rare_seen else topological(roots)
+        return self._without_rare(list(roots), set()) if self._rare_seen else self.nodes(roots)
+
+    def nodes(self, roots: Sequence[Expr]) -> list[Expr]:
+        """`topological(roots)`, once."""
+        key = tuple(roots)
+        found = self._nodes.get(key)
+        if found is None:
+            found = self._nodes[key] = topological(key)
+        return found
 
     def _place(self, e: Expr) -> None:
         op = e.op
@@ -493,7 +502,11 @@ class Code(Writer):
                 if e in values or e.op == "const":
                     continue
                 if e.op == "rare":
-                    values[e] = self._rare_inline(e, lanes, get, write, known | set(nodes))
+                    outside = dict(values)
+                    out = self._rare_inline(e, lanes, get, write, known | set(nodes))
+                    values.clear()  # what the skipped region computed is not there behind it
+                    values.update(outside)
+                    values[e] = out
                 else:
                     values[e] = OPS[e.op](self, e, lanes, [get(a) for a in e.args])
 
@@ -711,7 +724,7 @@ class Code(Writer):
             found = memo[key] = p if offset == 0 else self.op(f"getelementptr {t}, ptr {p}, i64 {offset}")
         return found
 
-    def _from_memory(self, dtype: np.dtype, x: str, lanes: int) -> str:
+    def from_memory(self, dtype: np.dtype, x: str, lanes: int) -> str:
         return self.op(f"icmp ne {vector('i8', lanes)} {x}, {integers([0] * lanes, 8)}") if dtype == BOOL else x
 
     def to_memory(self, dtype: np.dtype, x: str, lanes: int) -> str:
@@ -731,7 +744,7 @@ class Code(Writer):
                 self.lines = lines
                 p = self.op(f"select i1 {g}, ptr {p}, ptr {self.base(buffer)}")
             self.lines = lines
-            return self._from_memory(dtype, self.op(f"load {t}, ptr {p}, align {bytes_}"), 1)
+            return self.from_memory(dtype, self.op(f"load {t}, ptr {p}, align {bytes_}"), 1)
         mask = self.mask
         if guard is not None:
             g = self.vector_of(guard)
@@ -755,7 +768,7 @@ class Code(Writer):
             found = self._window(buffer, offset, pattern, depth) if mask is None else None
             x = self._gather(buffer, offset, mask, lines) if found is None else found
         self.lines = lines
-        return self._from_memory(dtype, x, self.lanes)
+        return self.from_memory(dtype, x, self.lanes)
 
     def _vector_load(self, t: str, lanes: int, p: str, bytes_: int, mask: str | None) -> str:
         v = vector(t, lanes)
@@ -939,15 +952,17 @@ class Code(Writer):
         self.lines.append(f"{after}:")
         scope.label = after
 
-    def tail_mask(self, count: str | int, lanes: int = 0) -> str:
-        """Lanes below `count` exist; of the stage's vectors, or of others."""
+    def tail_mask(self, count: str | int, lanes: int = 0, most: int = 0) -> str:
+        """Lanes below `count` exist; of the stage's vectors, or of others. `most`: 0 < count <= most is known."""
         lanes = lanes or self.lanes
         if isinstance(count, int):
             return booleans([k < count for k in range(lanes)])
         bits = 8 if lanes > 16 else 32
-        low = self.call("smin", "i64", 1, (count, str(lanes)))
-        low = self.call("smax", "i64", 1, (low, "0"))
-        n = self.op(f"trunc i64 {low} to i{bits}")
+        if not most or most > MOST or bits == 8 and most > 255:
+            count = self.call("smin", "i64", 1, (count, str(lanes)))
+        if not most:
+            count = self.call("smax", "i64", 1, (count, "0"))
+        n = self.op(f"trunc i64 {count} to i{bits}")
         s = self.splat(n, f"i{bits}", lanes)
         return self.op(f"icmp ult {vector(f'i{bits}', lanes)} {integers(range(lanes), bits)}, {s}")
 

@@ -20,7 +20,7 @@ from steno.ir.loops import BLOCK, LANES, Buffer, ColReduce, Cumulate, Fold, MapS
 LONG_BODY = 160  # operations; such a body is written once only, its loop is masked throughout
 ROW_BODY = 12  # operations on an element beyond which lanes are kept in memory instead of writing the body for each of them
 UNROLLED = 8  # elements of a column that are folded in registers
-STREAM_BYTES = 1 << 62
+STREAM_BYTES = 1 << 24
 FLAT_UNIT, COLUMN_UNIT = 256, 128  # elements of a flat kernel's vector variable that threads share out
 
 Range = tuple["str | int", "str | int"]
@@ -62,12 +62,13 @@ def emit_stage(c: Code, stage: Stage, span: Range | None) -> None:
 # ---- shared ----
 
 
-def _dtypes(roots: Sequence[Expr]) -> set[np.dtype]:
-    """What decides on the number of lanes: loads, results and arithmetic, but not index arithmetic."""
-    nodes = topological(roots)
-    return {
-        e.dtype for e in nodes if e.op not in ("const", "index") and (e.dtype.itemsize < 8 or e.dtype.kind == "f" or e.op == "load")
-    } | {r.dtype for r in roots}
+def lane_dtypes(nodes: Sequence[Expr]) -> set[np.dtype]:
+    """What decides on the number of lanes: loads and arithmetic, but not index arithmetic."""
+    return {e.dtype for e in nodes if e.op not in ("const", "index") and (e.dtype.itemsize < 8 or e.dtype.kind == "f" or e.op == "load")}
+
+
+def _dtypes(c: Code, roots: Sequence[Expr]) -> set[np.dtype]:
+    return lane_dtypes(c.nodes(roots)) | {r.dtype for r in roots}
 
 
 def _body_size(c: Code, order: Sequence[Expr], depth: int) -> int:
@@ -167,7 +168,7 @@ class _Slots:
         c.close_loop()
 
 
-def _run_stores(c: Code, stores: Sequence[Store], streaming: frozenset[Buffer] = frozenset()) -> None:
+def run_stores(c: Code, stores: Sequence[Store], streaming: frozenset[Buffer] = frozenset()) -> None:
     """All values are known: the stores, in order. Two that interleave (complex numbers) become one."""
     k = 0
     pairs = tuple(range(0, 2 * c.lanes, 2))
@@ -199,8 +200,8 @@ def _map(c: Code, stage: MapStage, span: Range | None) -> None:
         return
     roots = roots_of(stage.stores)
     written = stored_by(stage)
-    dtypes = _dtypes(roots) | {b.dtype for b in written}
-    masked = c.target.masked(_memory_dtypes(roots) | {b.dtype for b in written})
+    dtypes = _dtypes(c, roots) | {b.dtype for b in written}
+    masked = c.target.masked(_memory_dtypes(c, roots) | {b.dtype for b in written})
     vectorised = bool(variables) and not stage.sequential
     lanes = c.target.lanes(dtypes) if vectorised else 1
     if vectorised:
@@ -215,7 +216,7 @@ def _map(c: Code, stage: MapStage, span: Range | None) -> None:
             c.open()
         c.begin(roots, 1, None, inner, written)
         c.run(c.order(roots))
-        _run_stores(c, stage.stores)
+        run_stores(c, stage.stores)
         if not variables:
             c.close()
         for _ in variables:
@@ -232,17 +233,17 @@ def _map(c: Code, stage: MapStage, span: Range | None) -> None:
 
     order = begin(lanes)
     size = _body_size(c, order, depth)
-    streaming = _streaming(c, stage, span)
+    streamed = streaming(c, stage)
 
     def copy(at: str | int, mask: str | None) -> None:
         c.next_copy(v, at, mask)
         c.run(order)
-        _run_stores(c, stage.stores, streaming)
+        run_stores(c, stage.stores, streamed)
 
     def single(at: str | int) -> None:
         c.next_copy(v, at)
         c.run(order)
-        _run_stores(c, stage.stores)
+        run_stores(c, stage.stores)
 
     def scalars() -> None:
         nonlocal order
@@ -253,23 +254,27 @@ def _map(c: Code, stage: MapStage, span: Range | None) -> None:
         c.close_loop()
 
 
-def _memory_dtypes(roots: Sequence[Expr]) -> set[np.dtype]:
-    return {e.dtype for e in topological(roots) if e.op == "load"}
+def _memory_dtypes(c: Code, roots: Sequence[Expr]) -> set[np.dtype]:
+    return {e.dtype for e in c.nodes(roots) if e.op == "load"}
 
 
-def _streaming(c: Code, stage: MapStage, span: Range | None) -> frozenset[Buffer]:
-    """Outputs so large that no cache would keep them, and written whole vectors at a time: their stores bypass the caches."""
-    if span is None:
-        return frozenset()
+def streaming(c: Code, stage: MapStage) -> frozenset[Buffer]:
+    """Outputs so large that no cache would keep them, written in whole aligned vectors: their stores bypass the caches."""
     total = sum(s.buffer.size * s.buffer.dtype.itemsize for s in stage.stores)
-    loaded = {e.attr[0] for e in topological(roots_of(stage.stores)) if e.op == "load"}
     if total < STREAM_BYTES:
         return frozenset()
-    return frozenset(
-        s.buffer
-        for s in stage.stores
-        if s.buffer not in loaded and len(s.offset.terms) == 1 and s.offset.const == 0 and s.offset.terms[0][1] == 1
-    )
+    loaded = {e.attr[0] for e in c.nodes(roots_of(stage.stores)) if e.op == "load"}
+
+    def aligned(s: Store) -> bool:
+        pairs = tuple(range(0, 2 * c.lanes, 2))
+        step = 2 if c.facts(s.offset).lanes == pairs else 1
+        if c.facts(s.offset).lanes != tuple(range(0, step * c.lanes, step)):
+            return False
+        return s.offset.const % (step * c.lanes) in range(step) and all(
+            isinstance(a, LoopVar) and k * c.variables[a].align % (step * c.lanes) == 0 for a, k in s.offset.terms
+        )
+
+    return frozenset(s.buffer for s in stage.stores if s.buffer not in loaded and all(aligned(t) for t in stage.stores if t.buffer is s.buffer))
 
 
 def unrolling(size: int) -> int:
@@ -296,7 +301,7 @@ def vector_loop(
             _singles(c, start + whole * lanes, end if not masked else start + whole * lanes, single, scalars)
             return
         if rest and masked and size > LONG_BODY:
-            _masked_loop(c, span, lanes, copy)
+            _masked_loop(c, span, end - start, lanes, copy)
             return
         while whole % unroll and unroll > 1 and whole < 16:
             unroll //= 2
@@ -320,7 +325,7 @@ def vector_loop(
     main_end = c.op(f"add i64 {start}, {whole_length}")
     _main_loop(c, (start, main_end), lanes, unroll, copy)
     if masked:
-        _masked_loop(c, (main_end, end), lanes, copy)
+        _masked_loop(c, (main_end, end), unroll * lanes, lanes, copy)
     else:
         _singles(c, main_end, end, single, scalars)
 
@@ -333,10 +338,11 @@ def _main_loop(c: Code, span: Range, lanes: int, unroll: int, copy: Callable[[st
     c.close_loop(may_be_empty=isinstance(span[1], str))
 
 
-def _masked_loop(c: Code, span: Range, lanes: int, copy: Callable[[str | int, str | None], None]) -> None:
+def _masked_loop(c: Code, span: Range, most: int, lanes: int, copy: Callable[[str | int, str | None], None]) -> None:
+    """`most`: the span's elements at most."""
     v = c.open_loop(*span, lanes)
     left = c.op(f"sub i64 {span[1]}, {v}")
-    copy(v, c.tail_mask(left))
+    copy(v, c.tail_mask(left, most=most))
     c.close_loop(may_be_empty=isinstance(span[1], str))
 
 
@@ -370,7 +376,7 @@ class _RowReducer:
         if n == 0:
             self.bind(depth, folder.identity(1))
             return
-        self.width = min(c.target.lanes(_dtypes(stage.elements)), power_above(min(n, LANES)))
+        self.width = min(c.target.lanes(_dtypes(c, stage.elements)), power_above(min(n, LANES)))
         self.vectors = min(LANES, power_above(n)) // self.width
         blocks = -(-n // BLOCK)
         if stage.block is not None:
@@ -499,7 +505,7 @@ class _RowReducer:
         q = c.open_loop(0, m, width)
         mask = None
         if self.n % width:
-            mask = c.tail_mask(c.op(f"sub i64 {m}, {q}"))
+            mask = c.tail_mask(c.op(f"sub i64 {m}, {q}"), most=BLOCK)
         new = self.elements(self.plus(base, q), mask)
         slot = c.op(f"and i64 {c.op(f'lshr i64 {q}, {width.bit_length() - 1}')}, {LANES // width - 1}")
         if self.n > LANES:
@@ -620,7 +626,7 @@ def _tiles(c: Code, lane: LoopVar, span: Range | None, lanes: int, most: int, ma
         dynamic = True
     width = lanes if masked else 1
     v = c.open_loop(start, end, width)
-    mask = c.tail_mask(c.op(f"sub i64 {end}, {v}"), width) if masked else None
+    mask = c.tail_mask(c.op(f"sub i64 {end}, {v}"), width, lane.extent) if masked else None
     tile([v], width, mask)
     c.close_loop(may_be_empty=dynamic)
 
@@ -631,10 +637,10 @@ def _columns(c: Code, stage: ColReduce, span: Range | None) -> None:
         return
     folder = _Folder(c, stage.fold)
     store_roots, written = roots_of(stage.stores), stored_by(stage)
-    memory = _memory_dtypes([*stage.elements, *store_roots]) | {b.dtype for b in written}
+    memory = _memory_dtypes(c, [*stage.elements, *store_roots]) | {b.dtype for b in written}
     masked = c.target.masked(memory)
-    lanes = min(c.target.lanes(_dtypes(stage.elements)), power_above(lane.extent) if masked else power_above(lane.extent + 1) // 2)
-    size = len(topological(stage.elements)) + len(folder.nodes)
+    lanes = min(c.target.lanes(_dtypes(c, stage.elements)), power_above(lane.extent) if masked else power_above(lane.extent + 1) // 2)
+    size = len(c.nodes(stage.elements)) + len(folder.nodes)
     depth = len(c.scopes)
     most = column_vectors(size, lanes)
 
@@ -662,7 +668,7 @@ def _columns(c: Code, stage: ColReduce, span: Range | None) -> None:
             for name, v in zip(stage.locals, values, strict=True):
                 c.locals[name] = depth, v, width > 1
             c.run(order)
-            _run_stores(c, stage.stores)
+            run_stores(c, stage.stores)
         c.lines = c.scopes[-1].lines
 
     _tiles(c, lane, span, lanes, most, masked, tile)
@@ -801,7 +807,7 @@ def _cumulate(c: Code, stage: Cumulate, span: Range | None) -> None:
             for name, v in zip(stage.locals, accs, strict=True):
                 c.locals[name] = inner, v, width > 1
             c.run(store_order)
-            _run_stores(c, stage.stores)
+            run_stores(c, stage.stores)
             c.lines = c.scopes[-1].lines
             following.append(accs)
         types = [typed(d, width) for d in folder.dtypes]
@@ -814,9 +820,9 @@ def _cumulate(c: Code, stage: Cumulate, span: Range | None) -> None:
         tile([0], 1, None)
         c.close()
         return
-    masked = c.target.masked(_memory_dtypes(roots) | {b.dtype for b in written})
-    lanes = min(c.target.lanes(_dtypes(roots)), power_above(lane.extent) if masked else power_above(lane.extent + 1) // 2)
-    size = len(topological(roots)) + len(folder.nodes)
+    masked = c.target.masked(_memory_dtypes(c, roots) | {b.dtype for b in written})
+    lanes = min(c.target.lanes(_dtypes(c, roots)), power_above(lane.extent) if masked else power_above(lane.extent + 1) // 2)
+    size = len(c.nodes(roots)) + len(folder.nodes)
     _tiles(c, lane, span, lanes, min(4, column_vectors(size, lanes)), masked, tile)
 
 
