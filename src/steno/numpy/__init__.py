@@ -140,7 +140,6 @@ from steno.numpy.elementwise import tan as tan
 from steno.numpy.elementwise import tanh as tanh
 from steno.numpy.elementwise import true_divide as true_divide
 from steno.numpy.elementwise import trunc as trunc
-from steno.numpy.elementwise import where as where
 from steno.numpy.index_tricks import c_ as c_
 from steno.numpy.index_tricks import index_exp as index_exp
 from steno.numpy.index_tricks import ix_ as ix_
@@ -319,6 +318,7 @@ from steno.numpy.selection import flatnonzero as flatnonzero
 from steno.numpy.selection import nonzero as nonzero
 from steno.numpy.selection import piecewise as piecewise
 from steno.numpy.selection import select as select
+from steno.numpy.selection import where as where
 from steno.numpy.sorting import argpartition as argpartition
 from steno.numpy.sorting import argsort as argsort
 from steno.numpy.sorting import digitize as digitize
