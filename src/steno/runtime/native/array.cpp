@@ -12,8 +12,7 @@ namespace {
 
 // The base object of ndarrays over a buffer: one reference to it. (Not the array: that may be deleted or donated while a view lives.)
 struct BufferHolder {
-    PyObject_HEAD
-    Buffer *buffer;
+    PyObject_HEAD Buffer *buffer;
 };
 
 PyTypeObject *HolderType = nullptr;
@@ -26,7 +25,8 @@ void holder_dealloc(PyObject *self) {
 }
 
 PyType_Slot holder_slots[] = {{Py_tp_dealloc, reinterpret_cast<void *>(holder_dealloc)}, {0, nullptr}};
-PyType_Spec holder_spec = {"steno._native.BufferHolder", sizeof(BufferHolder), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, holder_slots};
+PyType_Spec holder_spec = {"steno._native.BufferHolder", sizeof(BufferHolder), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                           holder_slots};
 
 void array_dealloc(PyObject *self) {
     Array *a = as_array(self);
@@ -244,7 +244,8 @@ PyObject *array_reduce(PyObject *self, PyObject *) {
 
 PyMethodDef array_methods[] = {
     {"from_numpy", array_from_numpy_method, METH_VARARGS | METH_STATIC,
-     "from_numpy(ndarray, aval) -> ArrayImpl: a copy. The ndarray has the aval's dtype (keys: uint32) and size; its shape does not matter."},
+     "from_numpy(ndarray, aval) -> ArrayImpl: a copy. The ndarray has the aval's dtype (keys: uint32) and size; its shape does not "
+     "matter."},
     {"adopt", array_adopt, METH_VARARGS | METH_STATIC,
      "adopt(object, aval) -> ArrayImpl over the memory of an ndarray or of an object with the buffer protocol, which it keeps alive; "
      "a copy where that memory is not contiguous, aligned to its elements and in native byte order. The memory must not change any more."},
@@ -371,8 +372,8 @@ PyObject *array_from_numpy(PyArrayObject *source, ShapedArray *aval) {
         return make_array(aval, b);
     }
     // NumPy copies strided sources into a temporary ndarray over the new memory.
-    Ref target(PyArray_NewFromDescr(&PyArray_Type, reinterpret_cast<PyArray_Descr *>(native.release()), PyArray_NDIM(source), PyArray_DIMS(source),
-                                    nullptr, b->data, NPY_ARRAY_CARRAY, nullptr));
+    Ref target(PyArray_NewFromDescr(&PyArray_Type, reinterpret_cast<PyArray_Descr *>(native.release()), PyArray_NDIM(source),
+                                    PyArray_DIMS(source), nullptr, b->data, NPY_ARRAY_CARRAY, nullptr));
     if (!target || PyArray_CopyInto(reinterpret_cast<PyArrayObject *>(target.get()), source) < 0) {
         release(b);
         return nullptr;

@@ -7,9 +7,8 @@
 namespace steno {
 
 struct Array {
-    PyObject_HEAD
-    ShapedArray *aval;  // owned
-    Buffer *buffer;     // owned; null: deleted or donated
+    PyObject_HEAD ShapedArray *aval;  // owned
+    Buffer *buffer;                   // owned; null: deleted or donated
     PyObject *weakrefs;
 };
 

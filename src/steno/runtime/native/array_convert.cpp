@@ -47,7 +47,8 @@ PyObject *array_complex(PyObject *self, PyObject *) {
 PyObject *through_numpy(PyObject *self, const char *name, PyObject *args) {
     Array *a = as_array(self);
     if (a->aval->dtype->type_num < 0) {
-        PyErr_Format(PyExc_TypeError, "%s: %s is a key array, which has no Python values; see random.key_data", name, describe(a->aval).c_str());
+        PyErr_Format(PyExc_TypeError, "%s: %s is a key array, which has no Python values; see random.key_data", name,
+                     describe(a->aval).c_str());
         return nullptr;
     }
     Ref value(array_to_numpy(a));
@@ -69,8 +70,9 @@ PyObject *array_numpy(PyObject *self, PyObject *args, PyObject *kwargs) {
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|OO:__array__", const_cast<char **>(names), &dtype, &copy)) return nullptr;
     Array *a = as_array(self);
     if (a->aval->dtype->type_num < 0) {
-        PyErr_SetString(PyExc_TypeError, "JAX array with PRNGKey dtype cannot be converted to a NumPy array. Use jax.random.key_data(arr) if you "
-                                         "wish to extract the underlying integer array.");
+        PyErr_SetString(PyExc_TypeError,
+                        "JAX array with PRNGKey dtype cannot be converted to a NumPy array. Use jax.random.key_data(arr) if you "
+                        "wish to extract the underlying integer array.");
         return nullptr;
     }
     Ref value(array_to_numpy(a));
@@ -83,8 +85,8 @@ PyObject *array_numpy(PyObject *self, PyObject *args, PyObject *kwargs) {
     int must_copy = Py_IsNone(copy) ? 0 : PyObject_IsTrue(copy);
     if (must_copy < 0) return nullptr;
     if (converts && !Py_IsNone(copy) && !must_copy) {
-        PyErr_Format(PyExc_ValueError, "Unable to avoid copy while creating an array as requested: %s cannot be seen as %S without one", describe(a->aval).c_str(),
-                     keep.get());
+        PyErr_Format(PyExc_ValueError, "Unable to avoid copy while creating an array as requested: %s cannot be seen as %S without one",
+                     describe(a->aval).c_str(), keep.get());
         return nullptr;
     }
     if (converts) {
@@ -136,8 +138,10 @@ int array_bool(PyObject *self) {
         return -1;
     }
     if (STENO_UNLIKELY(a->aval->size != 1)) {
-        PyErr_SetString(PyExc_ValueError, a->aval->size ? "The truth value of an array with more than one element is ambiguous. Use a.any() or a.all()"
-                                                        : "The truth value of an empty array is ambiguous. Use `array.size > 0` to check that an array is not empty.");
+        PyErr_SetString(PyExc_ValueError,
+                        a->aval->size
+                            ? "The truth value of an array with more than one element is ambiguous. Use a.any() or a.all()"
+                            : "The truth value of an empty array is ambiguous. Use `array.size > 0` to check that an array is not empty.");
         return -1;
     }
     Ref value(only_element(a));

@@ -28,9 +28,10 @@ DCode code_of(int type_num, DKind kind, const char *name) {
         const char *name;
         DCode code;
     } named[] = {
-        {"int8", DCode::Int8}, {"int16", DCode::Int16}, {"int32", DCode::Int32}, {"int64", DCode::Int64},
-        {"uint8", DCode::UInt8}, {"uint16", DCode::UInt16}, {"uint32", DCode::UInt32}, {"uint64", DCode::UInt64},
-        {"bfloat16", DCode::BFloat16}, {"int4", DCode::Int4}, {"uint4", DCode::UInt4}, {"int2", DCode::Int2}, {"uint2", DCode::UInt2},
+        {"int8", DCode::Int8},         {"int16", DCode::Int16},   {"int32", DCode::Int32},   {"int64", DCode::Int64},
+        {"uint8", DCode::UInt8},       {"uint16", DCode::UInt16}, {"uint32", DCode::UInt32}, {"uint64", DCode::UInt64},
+        {"bfloat16", DCode::BFloat16}, {"int4", DCode::Int4},     {"uint4", DCode::UInt4},   {"int2", DCode::Int2},
+        {"uint2", DCode::UInt2},
     };
     for (const auto &entry : named)
         if (!std::strcmp(entry.name, name)) return entry.code;
@@ -175,7 +176,10 @@ PyObject *aval_vectorcall(PyObject *, PyObject *const *args, size_t nargsf, PyOb
         int slot = 0;
         while (slot < 3 && PyUnicode_CompareWithASCIIString(name, names[slot])) ++slot;
         if (slot == 3 || values[slot]) {
-            PyErr_Format(PyExc_TypeError, slot == 3 ? "ShapedArray() got an unexpected keyword argument '%U'" : "ShapedArray() got multiple values for argument '%U'", name);
+            PyErr_Format(
+                PyExc_TypeError,
+                slot == 3 ? "ShapedArray() got an unexpected keyword argument '%U'" : "ShapedArray() got multiple values for argument '%U'",
+                name);
             return nullptr;
         }
         values[slot] = args[nargs + k];
@@ -230,7 +234,8 @@ PyObject *get_itemsize(PyObject *self, void *) { return PyLong_FromLongLong(as(s
 PyObject *get_size(PyObject *self, void *) {
     if (as(self)->size != INT64_MAX) return PyLong_FromLongLong(as(self)->size);
     Ref product(PyLong_FromLong(1));
-    for (int k = 0; product && k < as(self)->ndim; ++k) product = Ref(PyNumber_Multiply(product.get(), PyTuple_GET_ITEM(as(self)->shape, k)));
+    for (int k = 0; product && k < as(self)->ndim; ++k)
+        product = Ref(PyNumber_Multiply(product.get(), PyTuple_GET_ITEM(as(self)->shape, k)));
     return product.release();
 }
 
@@ -352,7 +357,8 @@ const DTypeInfo *look_up_dtype(PyObject *dtype) {
             PyErr_Format(PyExc_TypeError, "ShapedArray: %R is no dtype", dtype);
             return nullptr;
         }
-        auto *info = new DTypeInfo{Py_NewRef(canonical.get()), name.release(), PyLong_AsLongLong(itemsize.get()), -1, DKind::Opaque, DCode::Opaque};
+        auto *info =
+            new DTypeInfo{Py_NewRef(canonical.get()), name.release(), PyLong_AsLongLong(itemsize.get()), -1, DKind::Opaque, DCode::Opaque};
         if (PyArray_DescrCheck(canonical.get()) && !fill_descr(info, reinterpret_cast<PyArray_Descr *>(canonical.get()))) return nullptr;
         address = Ref(PyLong_FromVoidPtr(info));
         if (!address || PyDict_SetItem(dtype_records, canonical.get(), address.get()) < 0) return nullptr;
@@ -396,7 +402,8 @@ bool read_scalar_type(PyObject *scalar, ScalarType *out) {
         if (num >= NPY_OBJECT && num <= NPY_TIMEDELTA) return true;
         out->dtype = dtype_info(descr.get());
         bool in_place = num <= NPY_CDOUBLE && num != NPY_LONGDOUBLE;
-        if (!out->dtype || !(in_place || num == NPY_HALF) || reinterpret_cast<PyArray_Descr *>(descr.get())->typeobj != Py_TYPE(scalar)) return out->dtype != nullptr;
+        if (!out->dtype || !(in_place || num == NPY_HALF) || reinterpret_cast<PyArray_Descr *>(descr.get())->typeobj != Py_TYPE(scalar))
+            return out->dtype != nullptr;
         slot = {Py_TYPE(scalar), out->dtype};
     }
     out->dtype = slot.dtype;

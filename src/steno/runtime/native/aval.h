@@ -19,9 +19,27 @@ enum class DKind : uint8_t {
 };
 
 enum class DCode : uint8_t {
-    Bool, Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32, UInt64, Float16, Float32, Float64, Complex64, Complex128,
+    Bool,
+    Int8,
+    Int16,
+    Int32,
+    Int64,
+    UInt8,
+    UInt16,
+    UInt32,
+    UInt64,
+    Float16,
+    Float32,
+    Float64,
+    Complex64,
+    Complex128,
     BFloat16,
-    Int4, UInt4, Int2, UInt2, Float8, Float4,  // ml_dtypes' one-byte kinds; Float8 stands for all the float8_*, Float4 for float6_* and float4_*
+    Int4,
+    UInt4,
+    Int2,
+    UInt2,
+    Float8,
+    Float4,  // ml_dtypes' one-byte kinds; Float8 stands for all the float8_*, Float4 for float6_* and float4_*
     Opaque,
 };
 
@@ -49,8 +67,7 @@ struct ScalarType {
 bool read_scalar_type(PyObject *numpy_scalar, ScalarType *out);
 
 struct ShapedArray {
-    PyObject_HEAD
-    PyObject *shape;  // tuple of int
+    PyObject_HEAD PyObject *shape;  // tuple of int
     const DTypeInfo *dtype;
     int64_t size;    // elements; saturates at INT64_MAX
     int64_t nbytes;  // saturates at INT64_MAX, so that an allocation of it fails

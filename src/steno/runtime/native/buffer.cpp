@@ -20,12 +20,12 @@ namespace steno {
 namespace {
 
 constexpr int kSteps = 4;
-constexpr int kFirstBits = 6;                                // 64 bytes
-constexpr int kClasses = (48 - kFirstBits) * kSteps + 1;     // up to 2^48 bytes
+constexpr int kFirstBits = 6;                             // 64 bytes
+constexpr int kClasses = (48 - kFirstBits) * kSteps + 1;  // up to 2^48 bytes
 constexpr uint8_t kForeign = 255;
 constexpr size_t kMapFrom = size_t(1) << 20;
 constexpr size_t kHugePage = size_t(2) << 20;
-constexpr size_t kSmallPerClass = size_t(256) << 10;         // bytes waiting in one small class
+constexpr size_t kSmallPerClass = size_t(256) << 10;  // bytes waiting in one small class
 constexpr double kIdleSeconds = 30.0;
 
 static_assert(kClasses < kForeign, "size classes fit a byte");
@@ -60,7 +60,7 @@ struct Pool {
     size_t in_use = 0;                    // handed out, class sizes
     size_t limit = 0;
     double last_trim = 0;
-    std::vector<Buffer *> records;        // Buffer structs to reuse
+    std::vector<Buffer *> records;  // Buffer structs to reuse
 };
 
 Pool &pool() {
@@ -172,10 +172,8 @@ void give_block(void *data, int c) {
 }
 
 bool out_of_memory(size_t nbytes) {
-    if (nbytes >= SIZE_MAX / 2)
-        PyErr_SetString(PyExc_MemoryError, "Out of memory: the array is larger than the address space");
-    else
-        PyErr_Format(PyExc_MemoryError, "Out of memory while trying to allocate %zu bytes", nbytes);
+    if (nbytes >= SIZE_MAX / 2) PyErr_SetString(PyExc_MemoryError, "Out of memory: the array is larger than the address space");
+    else PyErr_Format(PyExc_MemoryError, "Out of memory while trying to allocate %zu bytes", nbytes);
     return false;
 }
 
@@ -214,7 +212,8 @@ PyObject *trim_pool(PyObject *, PyObject *) {
 }
 
 PyMethodDef methods[] = {
-    {"memory_info", memory_info, METH_NOARGS, "memory_info() -> dict of bytes: in_use by arrays and runs, cached for reuse, limit of what is cached."},
+    {"memory_info", memory_info, METH_NOARGS,
+     "memory_info() -> dict of bytes: in_use by arrays and runs, cached for reuse, limit of what is cached."},
     {"set_pool_limit", set_pool_limit, METH_O, "set_pool_limit(bytes): how much freed memory is kept for reuse."},
     {"trim_pool", trim_pool, METH_NOARGS, "trim_pool(): gives all memory kept for reuse back to the system."},
     {nullptr, nullptr, 0, nullptr},
@@ -241,15 +240,11 @@ Buffer *foreign_buffer(void *data, size_t nbytes, PyObject *owner) {
 }
 
 void free_buffer(Buffer *b) {
-    if (b->size_class == kForeign)
-        Py_DECREF(b->owner);
-    else
-        give_block(b->data, b->size_class);
+    if (b->size_class == kForeign) Py_DECREF(b->owner);
+    else give_block(b->data, b->size_class);
     auto &records = pool().records;
-    if (records.size() < 4096)
-        records.push_back(b);
-    else
-        delete b;
+    if (records.size() < 4096) records.push_back(b);
+    else delete b;
 }
 
 bool allocate_scratch(size_t nbytes, Scratch *out) {

@@ -69,8 +69,8 @@ const struct {
     const char *name;
     uint8_t code;
 } narrow[] = {
-    {"float8_e3m4", 7}, {"float8_e4m3", 8}, {"float8_e4m3b11fnuz", 9}, {"float8_e4m3fn", 10},
-    {"float8_e4m3fnuz", 11}, {"float8_e5m2", 12}, {"float8_e5m2fnuz", 13}, {"float8_e8m0fnu", 14},
+    {"float8_e3m4", 7},      {"float8_e4m3", 8},  {"float8_e4m3b11fnuz", 9}, {"float8_e4m3fn", 10},
+    {"float8_e4m3fnuz", 11}, {"float8_e5m2", 12}, {"float8_e5m2fnuz", 13},   {"float8_e8m0fnu", 14},
 };
 
 // False: the type has no DLPack equivalent.
@@ -79,11 +79,20 @@ bool dlpack_type(const DTypeInfo *dtype, DLDataType *out) {
     out->lanes = 1;
     switch (dtype->code) {
     case DCode::Bool: out->code = kBool; return true;
-    case DCode::Int8: case DCode::Int16: case DCode::Int32: case DCode::Int64: out->code = kInt; return true;
-    case DCode::UInt8: case DCode::UInt16: case DCode::UInt32: case DCode::UInt64: out->code = kUInt; return true;
-    case DCode::Float16: case DCode::Float32: case DCode::Float64: out->code = kFloat; return true;
+    case DCode::Int8:
+    case DCode::Int16:
+    case DCode::Int32:
+    case DCode::Int64: out->code = kInt; return true;
+    case DCode::UInt8:
+    case DCode::UInt16:
+    case DCode::UInt32:
+    case DCode::UInt64: out->code = kUInt; return true;
+    case DCode::Float16:
+    case DCode::Float32:
+    case DCode::Float64: out->code = kFloat; return true;
     case DCode::BFloat16: out->code = kBfloat; return true;
-    case DCode::Complex64: case DCode::Complex128: out->code = kComplex; return true;
+    case DCode::Complex64:
+    case DCode::Complex128: out->code = kComplex; return true;
     case DCode::Float8:
         for (const auto &type : narrow)
             if (!PyUnicode_CompareWithASCIIString(dtype->name, type.name)) {
@@ -201,7 +210,8 @@ PyObject *export_buffer(const ShapedArray *aval, DLDataType type, Buffer *buffer
 PyObject *array_dlpack(PyObject *self, PyObject *args, PyObject *kwargs) {
     static const char *names[] = {"stream", "max_version", "dl_device", "copy", nullptr};
     PyObject *stream = Py_None, *version = Py_None, *device = Py_None, *copy = Py_None;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$OOOO:__dlpack__", const_cast<char **>(names), &stream, &version, &device, &copy)) return nullptr;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$OOOO:__dlpack__", const_cast<char **>(names), &stream, &version, &device, &copy))
+        return nullptr;
     Array *a = as_array(self);
     if (!check_alive(a)) return nullptr;
     DLDataType type;
@@ -217,7 +227,8 @@ PyObject *array_dlpack(PyObject *self, PyObject *args, PyObject *kwargs) {
     if (!Py_IsNone(version) && !parse_pair(version, "__dlpack__: max_version", &major, &minor)) return nullptr;
     if (!Py_IsNone(device) && !parse_pair(device, "__dlpack__: dl_device", &device_type, &device_id)) return nullptr;
     if (device_type != kCPU) {
-        PyErr_Format(PyExc_BufferError, "__dlpack__: the array is on the CPU, cannot be exported to device (%ld, %ld)", device_type, device_id);
+        PyErr_Format(PyExc_BufferError, "__dlpack__: the array is on the CPU, cannot be exported to device (%ld, %ld)", device_type,
+                     device_id);
         return nullptr;
     }
     int copied = PyObject_IsTrue(copy);
@@ -274,12 +285,14 @@ void copy_strided(const DLTensor *t, int axis, int inner, const char *from, char
         to += inner_bytes;
         return;
     }
-    for (int64_t k = 0; k < t->shape[axis]; ++k) copy_strided(t, axis + 1, inner, from + k * t->strides[axis] * itemsize, to, itemsize, inner_bytes);
+    for (int64_t k = 0; k < t->shape[axis]; ++k)
+        copy_strided(t, axis + 1, inner, from + k * t->strides[axis] * itemsize, to, itemsize, inner_bytes);
 }
 
 PyObject *import_tensor(const DLTensor *t, PyObject *owner, PyObject *copy) {
     if (t->device.type != kCPU) {
-        PyErr_Format(PyExc_BufferError, "from_dlpack: the array is on device (%d, %d), steno's arrays are on the CPU", t->device.type, t->device.id);
+        PyErr_Format(PyExc_BufferError, "from_dlpack: the array is on device (%d, %d), steno's arrays are on the CPU", t->device.type,
+                     t->device.id);
         return nullptr;
     }
     const DTypeInfo *dtype = from_dlpack_type(t->dtype);
@@ -301,8 +314,9 @@ PyObject *import_tensor(const DLTensor *t, PyObject *owner, PyObject *copy) {
     int wanted = Py_IsNone(copy) ? -1 : PyObject_IsTrue(copy);
     if (wanted < 0 && PyErr_Occurred()) return nullptr;
     if (wanted == 0 && !usable) {
-        PyErr_SetString(PyExc_ValueError, inner ? "from_dlpack: the array is not in row-major order, which requires a copy; copy=False forbids it"
-                                                : "from_dlpack: the memory is not aligned to its elements, which requires a copy; copy=False forbids it");
+        PyErr_SetString(PyExc_ValueError,
+                        inner ? "from_dlpack: the array is not in row-major order, which requires a copy; copy=False forbids it"
+                              : "from_dlpack: the memory is not aligned to its elements, which requires a copy; copy=False forbids it");
         return nullptr;
     }
     if (usable && wanted != 1) return make_array(aval, foreign_buffer(data, size_t(aval->nbytes), owner));
@@ -317,16 +331,19 @@ PyObject *from_dlpack(PyObject *, PyObject *args, PyObject *kwargs) {
     static const char *names[] = {"x", "copy", nullptr};
     PyObject *x, *copy = Py_None;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$O:from_dlpack", const_cast<char **>(names), &x, &copy)) return nullptr;
-    Ref export_method(PyObject_GetAttrString(x, "__dlpack__")), device(export_method ? PyObject_CallMethod(x, "__dlpack_device__", nullptr) : nullptr);
+    Ref export_method(PyObject_GetAttrString(x, "__dlpack__")),
+        device(export_method ? PyObject_CallMethod(x, "__dlpack_device__", nullptr) : nullptr);
     if (!device) {
         if (PyErr_ExceptionMatches(PyExc_AttributeError))
-            PyErr_Format(PyExc_TypeError, "The array passed to from_dlpack must have __dlpack__ and __dlpack_device__ methods, got %.200s", Py_TYPE(x)->tp_name);
+            PyErr_Format(PyExc_TypeError, "The array passed to from_dlpack must have __dlpack__ and __dlpack_device__ methods, got %.200s",
+                         Py_TYPE(x)->tp_name);
         return nullptr;
     }
     long device_type, device_id;
     if (!parse_pair(device.get(), "from_dlpack: what __dlpack_device__ returns", &device_type, &device_id)) return nullptr;
     if (device_type != kCPU) {
-        PyErr_Format(PyExc_BufferError, "from_dlpack: the array is on device (%ld, %ld), steno's arrays are on the CPU", device_type, device_id);
+        PyErr_Format(PyExc_BufferError, "from_dlpack: the array is on device (%ld, %ld), steno's arrays are on the CPU", device_type,
+                     device_id);
         return nullptr;
     }
     Ref none(PyTuple_New(0)), versions(Py_BuildValue("{s:(ii)}", "max_version", int(kMajor), int(kMinor)));
@@ -351,7 +368,8 @@ PyObject *from_dlpack(PyObject *, PyObject *args, PyObject *kwargs) {
 
 PyMethodDef functions[] = {
     {"from_dlpack", reinterpret_cast<PyCFunction>(reinterpret_cast<void *>(from_dlpack)), METH_VARARGS | METH_KEYWORDS,
-     "from_dlpack(x, *, copy=None) -> ArrayImpl\n\nOver the memory of x, an object with __dlpack__ on the CPU, if it is in row-major order and aligned to its "
+     "from_dlpack(x, *, copy=None) -> ArrayImpl\n\nOver the memory of x, an object with __dlpack__ on the CPU, if it is in row-major order "
+     "and aligned to its "
      "elements; otherwise, or with copy=True, a copy. copy=False: ValueError where one is needed."},
     {nullptr, nullptr, 0, nullptr},
 };
@@ -360,7 +378,8 @@ PyMethodDef functions[] = {
 
 PyMethodDef dlpack_methods[] = {
     {"__dlpack__", reinterpret_cast<PyCFunction>(reinterpret_cast<void *>(array_dlpack)), METH_VARARGS | METH_KEYWORDS,
-     "__dlpack__(*, stream=None, max_version=None, dl_device=None, copy=None) -> capsule over the memory of the array (with max_version >= (1, 0) marked read-only)."},
+     "__dlpack__(*, stream=None, max_version=None, dl_device=None, copy=None) -> capsule over the memory of the array (with max_version >= "
+     "(1, 0) marked read-only)."},
     {"__dlpack_device__", array_dlpack_device, METH_NOARGS, "__dlpack_device__() -> (1, 0): the CPU."},
     {nullptr, nullptr, 0, nullptr},
 };

@@ -45,7 +45,8 @@ void raise_exception(PyObject *owned) {
 // Copies what a callback returned for one result into `to`.
 bool copy_result(PyObject *result, const ShapedArray *aval, void *to, size_t position) {
     auto wrong = [&](PyObject *shape, PyObject *dtype) {
-        PyErr_Format(PyExc_ValueError, "callback: result %zu has shape %S and dtype %S, wanted %s", position, shape, dtype, describe(aval).c_str());
+        PyErr_Format(PyExc_ValueError, "callback: result %zu has shape %S and dtype %S, wanted %s", position, shape, dtype,
+                     describe(aval).c_str());
         return false;
     };
     if (is_array(result)) {
@@ -63,10 +64,12 @@ bool copy_result(PyObject *result, const ShapedArray *aval, void *to, size_t pos
     if (!array) return false;
     auto *nd = reinterpret_cast<PyArrayObject *>(array.get());
     bool opaque = aval->dtype->type_num < 0;
-    bool fits = PyArray_NDIM(nd) == aval->ndim + opaque && (!aval->ndim || !std::memcmp(PyArray_DIMS(nd), aval->dims, sizeof(int64_t) * aval->ndim));
+    bool fits = PyArray_NDIM(nd) == aval->ndim + opaque &&
+                (!aval->ndim || !std::memcmp(PyArray_DIMS(nd), aval->dims, sizeof(int64_t) * aval->ndim));
     const DTypeInfo *dtype = dtype_info_of_descr(PyArray_DESCR(nd));
     if (!dtype) return false;
-    fits = fits && (opaque ? dtype->code == DCode::UInt32 && PyArray_DIM(nd, aval->ndim) * 4 == aval->dtype->itemsize : dtype == aval->dtype);
+    fits =
+        fits && (opaque ? dtype->code == DCode::UInt32 && PyArray_DIM(nd, aval->ndim) * 4 == aval->dtype->itemsize : dtype == aval->dtype);
     if (!fits) {
         Ref shape(PyObject_GetAttrString(array.get(), "shape"));
         return shape ? wrong(shape.get(), reinterpret_cast<PyObject *>(PyArray_DESCR(nd))) : false;
@@ -105,7 +108,8 @@ bool call_host(const HostCall &call, void **bufs) {
 }
 
 bool already_donated(size_t position) {
-    PyErr_Format(PyExc_ValueError, "Attempt to use a buffer that was donated in the same call (flattened argument %zu), as in `f(donate(a), a)`", position);
+    PyErr_Format(PyExc_ValueError,
+                 "Attempt to use a buffer that was donated in the same call (flattened argument %zu), as in `f(donate(a), a)`", position);
     return false;
 }
 
@@ -134,10 +138,8 @@ bool check_donations(const Executable *e, Array *const *arrays, const bool *dona
     bool ok = true;
     for (size_t j = 0; j < n && ok; ++j)
         if (donated[j] && arrays[j] && arrays[j]->buffer->refs == 1) {
-            if (arrays[j]->buffer->marked)
-                ok = already_donated(j);
-            else
-                arrays[j]->buffer->marked = true;
+            if (arrays[j]->buffer->marked) ok = already_donated(j);
+            else arrays[j]->buffer->marked = true;
         }
     for (size_t j = 0; j < n && ok; ++j)
         if (!donated[j] && arrays[j] && arrays[j]->buffer->marked) ok = already_donated(j);
@@ -149,7 +151,8 @@ bool check_donations(const Executable *e, Array *const *arrays, const bool *dona
 bool prepare_outputs(const Executable *e, void **in, Array *const *arrays, const bool *donated, Outputs &outputs) {
     for (size_t k = 0; k < e->n_out(); ++k) {
         int32_t j = e->alias[k];
-        if (j >= 0 && donated && donated[j] && arrays[j] && arrays[j]->buffer && arrays[j]->buffer->refs == 1 && arrays[j]->buffer->writable) {
+        if (j >= 0 && donated && donated[j] && arrays[j] && arrays[j]->buffer && arrays[j]->buffer->refs == 1 &&
+            arrays[j]->buffer->writable) {
             if (!outputs.taken.push({arrays[j], arrays[j]->buffer})) return false;
             outputs.out[outputs.n++] = std::exchange(arrays[j]->buffer, nullptr);
             continue;
@@ -215,12 +218,9 @@ bool execute(const Executable *e, void **in, Array *const *arrays, const bool *d
     if (STENO_LIKELY(status == kOk)) return true;
 
     for (size_t k = 0; k < outputs.n; ++k) release(out[k]);
-    if (run.error)
-        raise_exception(run.error);
-    else if (status == kOutOfMemory)
-        PyErr_SetString(PyExc_MemoryError, "Out of memory while running a compiled program");
-    else
-        PyErr_Format(PyExc_RuntimeError, "a compiled program ended with status %d", int(status));
+    if (run.error) raise_exception(run.error);
+    else if (status == kOutOfMemory) PyErr_SetString(PyExc_MemoryError, "Out of memory while running a compiled program");
+    else PyErr_Format(PyExc_RuntimeError, "a compiled program ended with status %d", int(status));
     return false;
 }
 
@@ -275,8 +275,10 @@ bool read_captured(Executable *e, PyObject *captured) {
         }
         if (!check_alive(as_array(item))) return false;
         size_t at = e->in_avals.size() - size_t(PySequence_Fast_GET_SIZE(fast.get())) + size_t(k);
-        if (at >= e->in_avals.size() || e->in_avals[at]->dtype != as_array(item)->aval->dtype || e->in_avals[at]->nbytes != as_array(item)->aval->nbytes) {
-            PyErr_Format(PyExc_ValueError, "Executable: captured array %zd of %s is not what in_avals ends with", k, describe(as_array(item)->aval).c_str());
+        if (at >= e->in_avals.size() || e->in_avals[at]->dtype != as_array(item)->aval->dtype ||
+            e->in_avals[at]->nbytes != as_array(item)->aval->nbytes) {
+            PyErr_Format(PyExc_ValueError, "Executable: captured array %zd of %s is not what in_avals ends with", k,
+                         describe(as_array(item)->aval).c_str());
             return false;
         }
         e->captured.push_back(retain(as_array(item)->buffer));
@@ -300,14 +302,15 @@ bool read_host_calls(Executable *e, PyObject *host_calls) {
 }
 
 PyObject *executable_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) try {
-    static const char *names[] = {"entry", "in_avals", "out_avals", "arena_bytes", "aliases", "captured", "host_calls", "keepalive", "heavy", nullptr};
+    static const char *names[] = {"entry",    "in_avals",   "out_avals", "arena_bytes", "aliases",
+                                  "captured", "host_calls", "keepalive", "heavy",       nullptr};
     PyObject *entry, *in_avals, *out_avals, *keepalive = Py_None;
     Py_ssize_t arena_bytes = 0;
     Ref empty(PyTuple_New(0));
     PyObject *aliases = empty.get(), *captured = empty.get(), *host_calls = empty.get();
     int heavy = 0;
-    if (!empty || !PyArg_ParseTupleAndKeywords(args, kwargs, "OOO|nOOOOp:Executable", const_cast<char **>(names), &entry, &in_avals, &out_avals, &arena_bytes,
-                                               &aliases, &captured, &host_calls, &keepalive, &heavy))
+    if (!empty || !PyArg_ParseTupleAndKeywords(args, kwargs, "OOO|nOOOOp:Executable", const_cast<char **>(names), &entry, &in_avals,
+                                               &out_avals, &arena_bytes, &aliases, &captured, &host_calls, &keepalive, &heavy))
         return nullptr;
     void *address = PyLong_AsVoidPtr(entry);
     if (!address) {
@@ -445,7 +448,8 @@ PyObject *executable_run(PyObject *self, PyObject *const *args, Py_ssize_t nargs
 
 PyObject *avals_to_tuple(const std::vector<ShapedArray *> &avals) {
     PyObject *out = PyTuple_New(Py_ssize_t(avals.size()));
-    for (size_t k = 0; out && k < avals.size(); ++k) PyTuple_SET_ITEM(out, Py_ssize_t(k), Py_NewRef(reinterpret_cast<PyObject *>(avals[k])));
+    for (size_t k = 0; out && k < avals.size(); ++k)
+        PyTuple_SET_ITEM(out, Py_ssize_t(k), Py_NewRef(reinterpret_cast<PyObject *>(avals[k])));
     return out;
 }
 
@@ -457,7 +461,8 @@ PyObject *get_keepalive(PyObject *self, void *) { return Py_NewRef(as(self)->kee
 
 PyMethodDef methods[] = {
     {"run", reinterpret_cast<PyCFunction>(reinterpret_cast<void *>(executable_run)), METH_FASTCALL | METH_KEYWORDS,
-     "run(args, donated=()) -> list of ArrayImpl\n\nargs: one for each of in_avals but the captured ones: ArrayImpl, ndarray, NumPy or Python scalar, TypedScalar. donated: positions "
+     "run(args, donated=()) -> list of ArrayImpl\n\nargs: one for each of in_avals but the captured ones: ArrayImpl, ndarray, NumPy or "
+     "Python scalar, TypedScalar. donated: positions "
      "of inputs whose buffers the outputs may take over."},
     {nullptr, nullptr, 0, nullptr},
 };
@@ -484,7 +489,8 @@ PyType_Slot slots[] = {
     {Py_tp_methods, methods},
     {Py_tp_getset, getset},
     {Py_tp_members, members},
-    {Py_tp_doc, const_cast<char *>("Executable(entry, in_avals, out_avals, arena_bytes=0, aliases=(), captured=(), host_calls=(), keepalive=None, heavy=False)\n--\n\n"
+    {Py_tp_doc, const_cast<char *>("Executable(entry, in_avals, out_avals, arena_bytes=0, aliases=(), captured=(), host_calls=(), "
+                                   "keepalive=None, heavy=False)\n--\n\n"
                                    "A compiled program. entry: address of `int32_t entry(void **in, void **out, void *arena, void *rt)`.")},
     {0, nullptr},
 };

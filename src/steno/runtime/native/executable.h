@@ -20,12 +20,11 @@ struct HostCall {
 };
 
 struct Executable {
-    PyObject_HEAD
-    PyObject *weakrefs;
+    PyObject_HEAD PyObject *weakrefs;
     PyObject *keepalive;  // owned: what holds the machine code
     Entry entry;
     size_t arena_bytes;
-    bool heavy;  // enough work that the GIL is released
+    bool heavy;                                      // enough work that the GIL is released
     std::vector<ShapedArray *> in_avals, out_avals;  // owned; the inputs' are followed by those of the captured arrays
     std::vector<int32_t> alias;                      // out -> in whose buffer it takes over, or -1
     std::vector<Buffer *> captured;                  // owned
@@ -38,10 +37,10 @@ struct Executable {
 
 extern PyTypeObject *ExecutableType;
 
-// Runs the program. `in`: room for n_pointers(), the first n_in() filled; it is changed. `arrays[j]`: the Array input j comes from, or null.
-// `donated`: null, or one flag for each input. A donated input's buffer goes to the output that aliases it, if that array alone owns it;
-// the array is deleted then. Passing such an array twice is a ValueError. On success fills `out` with n_out() owned buffers.
-// False: exception set. The caller keeps the executable and everything behind `in` alive.
+// Runs the program. `in`: room for n_pointers(), the first n_in() filled; it is changed. `arrays[j]`: the Array input j comes from, or
+// null. `donated`: null, or one flag for each input. A donated input's buffer goes to the output that aliases it, if that array alone owns
+// it; the array is deleted then. Passing such an array twice is a ValueError. On success fills `out` with n_out() owned buffers. False:
+// exception set. The caller keeps the executable and everything behind `in` alive.
 bool execute(const Executable *e, void **in, Array *const *arrays, const bool *donated, Buffer **out);
 
 bool init_executable(PyObject *module);

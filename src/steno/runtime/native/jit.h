@@ -20,8 +20,7 @@ struct OutputSource {
 // One compiled signature: the plan of a call, made by Python, and the signature it answers, written when it enters a cache.
 // Immutable from then on, so a call may use it while another thread clears the cache.
 struct JitEntry {
-    PyObject_HEAD
-    PyObject *weakrefs;
+    PyObject_HEAD PyObject *weakrefs;
     Executable *executable;  // owned; null: nothing to run
     PyTreeDef *out_tree;     // owned
     std::vector<OutputSource> outputs;
@@ -30,7 +29,7 @@ struct JitEntry {
     bool donates_inputs;          // an input of the executable is donated
 
     uint64_t hash;
-    PyTreeDef *tree;                  // owned; null: in no cache
+    PyTreeDef *tree;  // owned; null: in no cache
     ConfigRecord *config;
     std::vector<ShapedArray *> avals;  // owned
     std::vector<PyObject *> statics;   // owned: keys (int position or str name) and values, one after the other

@@ -145,7 +145,8 @@ bool read_outputs(JitEntry *entry, PyObject *outputs, PyObject *out_avals) {
     if (!sources || !avals) return false;
     Py_ssize_t n = PyTuple_GET_SIZE(sources.get());
     if (n != PyTuple_GET_SIZE(avals.get()) || n != Py_ssize_t(entry->out_tree->num_leaves())) {
-        PyErr_Format(PyExc_ValueError, "JitEntry: %zd outputs, %zd out_avals, and an out_tree of %u leaves", n, PyTuple_GET_SIZE(avals.get()), entry->out_tree->num_leaves());
+        PyErr_Format(PyExc_ValueError, "JitEntry: %zd outputs, %zd out_avals, and an out_tree of %u leaves", n,
+                     PyTuple_GET_SIZE(avals.get()), entry->out_tree->num_leaves());
         return false;
     }
     for (Py_ssize_t k = 0; k < n; ++k) {
@@ -166,10 +167,12 @@ bool read_outputs(JitEntry *entry, PyObject *outputs, PyObject *out_avals) {
         Py_ssize_t bound = output ? (entry->executable ? Py_ssize_t(entry->executable->n_out()) : 0) : INT32_MAX;
         if (index < 0 || index >= bound || !is_aval(aval) ||
             (output && reinterpret_cast<ShapedArray *>(aval)->nbytes != entry->executable->out_avals[size_t(index)]->nbytes)) {
-            PyErr_Format(PyExc_ValueError, "JitEntry: output %zd (%S %zd) does not exist or does not have the type %S", k, kind, index, aval);
+            PyErr_Format(PyExc_ValueError, "JitEntry: output %zd (%S %zd) does not exist or does not have the type %S", k, kind, index,
+                         aval);
             return false;
         }
-        entry->outputs.push_back({output ? OutputSource::Output : OutputSource::Input, int32_t(index), reinterpret_cast<ShapedArray *>(Py_NewRef(aval)), nullptr});
+        entry->outputs.push_back({output ? OutputSource::Output : OutputSource::Input, int32_t(index),
+                                  reinterpret_cast<ShapedArray *>(Py_NewRef(aval)), nullptr});
     }
     return true;
 }
@@ -208,8 +211,8 @@ PyObject *entry_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) try {
     PyObject *executable, *out_tree, *outputs, *out_avals, *inputs;
     Ref none_donated(PyTuple_New(0));
     PyObject *donated = none_donated.get();
-    if (!donated || !PyArg_ParseTupleAndKeywords(args, kwargs, "OO!OOO|O:JitEntry", const_cast<char **>(names), &executable, PyTreeDefType, &out_tree, &outputs,
-                                                 &out_avals, &inputs, &donated))
+    if (!donated || !PyArg_ParseTupleAndKeywords(args, kwargs, "OO!OOO|O:JitEntry", const_cast<char **>(names), &executable, PyTreeDefType,
+                                                 &out_tree, &outputs, &out_avals, &inputs, &donated))
         return nullptr;
     if (!Py_IsNone(executable) && !Py_IS_TYPE(executable, ExecutableType)) {
         PyErr_Format(PyExc_TypeError, "JitEntry: executable must be an Executable or None, got %.200s", Py_TYPE(executable)->tp_name);
@@ -276,7 +279,8 @@ PyObject *get_out_tree(PyObject *self, void *) { return Py_NewRef(as(self)->out_
 PyObject *get_avals(PyObject *self, void *) {
     const auto &avals = as(self)->avals;
     PyObject *out = PyTuple_New(Py_ssize_t(avals.size()));
-    for (size_t k = 0; out && k < avals.size(); ++k) PyTuple_SET_ITEM(out, Py_ssize_t(k), Py_NewRef(reinterpret_cast<PyObject *>(avals[k])));
+    for (size_t k = 0; out && k < avals.size(); ++k)
+        PyTuple_SET_ITEM(out, Py_ssize_t(k), Py_NewRef(reinterpret_cast<PyObject *>(avals[k])));
     return out;
 }
 
@@ -299,9 +303,12 @@ PyType_Slot slots[] = {
     {Py_tp_getset, getset},
     {Py_tp_members, members},
     {Py_tp_doc, const_cast<char *>("JitEntry(executable, out_tree, outputs, out_avals, inputs, donated=())\n--\n\n"
-                                   "The plan of a call of a jitted function.\n\nexecutable: Executable, or None if there is nothing to run.\nout_tree: PyTreeDef of the result.\n"
-                                   "outputs: for each leaf of the result ('output', k): the executable's; ('input', j): leaf j of the arguments, itself; ('constant', value).\n"
-                                   "out_avals: the type of each leaf of the result (ignored for constants).\ninputs: the leaves of the arguments that the executable takes, in "
+                                   "The plan of a call of a jitted function.\n\nexecutable: Executable, or None if there is nothing to "
+                                   "run.\nout_tree: PyTreeDef of the result.\n"
+                                   "outputs: for each leaf of the result ('output', k): the executable's; ('input', j): leaf j of the "
+                                   "arguments, itself; ('constant', value).\n"
+                                   "out_avals: the type of each leaf of the result (ignored for constants).\ninputs: the leaves of the "
+                                   "arguments that the executable takes, in "
                                    "its order.\ndonated: the leaves of the arguments whose memory may be taken.")},
     {0, nullptr},
 };

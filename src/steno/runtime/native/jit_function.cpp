@@ -83,15 +83,14 @@ class EntryTable {
 };
 
 struct JitFunction {
-    PyObject_HEAD
-    vectorcallfunc vectorcall;
+    PyObject_HEAD vectorcallfunc vectorcall;
     PyObject *dict, *weakrefs;
-    PyObject *fun, *miss, *options;      // owned
-    PyObject *static_names;              // owned: tuple of interned str
-    std::vector<Py_ssize_t> static_nums; // sorted
-    std::vector<PyTreeDef *> trees;      // owned; the structures of the entries, the latest used first
+    PyObject *fun, *miss, *options;       // owned
+    PyObject *static_names;               // owned: tuple of interned str
+    std::vector<Py_ssize_t> static_nums;  // sorted
+    std::vector<PyTreeDef *> trees;       // owned; the structures of the entries, the latest used first
     EntryTable entries;
-    JitEntry *latest;                    // owned; may be null
+    JitEntry *latest;  // owned; may be null
 };
 
 PyTypeObject *JitFunctionType = nullptr;
@@ -169,7 +168,8 @@ int flatten_arguments(JitFunction *f, const Arguments &call, Signature &signatur
         int matched = match_call(signature.treedef(), call.args, call.nargs, call.names, call.values, call.nkwargs, signature.leaves);
         if (matched < 0) return -1;
         if (!matched) continue;
-        if (k && k < f->trees.size() && f->trees[k] == signature.treedef()) std::rotate(f->trees.begin(), f->trees.begin() + k, f->trees.begin() + k + 1);
+        if (k && k < f->trees.size() && f->trees[k] == signature.treedef())
+            std::rotate(f->trees.begin(), f->trees.begin() + k, f->trees.begin() + k + 1);
         return 1;
     }
     signature.leaves.clear();
@@ -220,7 +220,9 @@ bool hash_signature(Signature &signature) {
 
 // 1, 0, or -1 with an exception from `==` of static values.
 int matches(const JitEntry *entry, const Signature &s) {
-    if (entry->tree != s.treedef() || entry->config != s.config || entry->avals.size() != s.avals.size() || entry->statics.size() != s.statics.size()) return 0;
+    if (entry->tree != s.treedef() || entry->config != s.config || entry->avals.size() != s.avals.size() ||
+        entry->statics.size() != s.statics.size())
+        return 0;
     for (uint32_t k = 0; k < s.avals.size(); ++k)
         if (reinterpret_cast<PyObject *>(entry->avals[k]) != s.avals[k]) return 0;
     for (uint32_t k = 0; k < s.statics.size(); ++k) {
@@ -318,7 +320,8 @@ PyObject *call_miss(JitFunction *f, const Arguments &call, Signature *signature,
     if (!answer) return nullptr;
     PyObject *entry = PyTuple_Check(answer.get()) && PyTuple_GET_SIZE(answer.get()) == 2 ? PyTuple_GET_ITEM(answer.get(), 0) : nullptr;
     if (!entry || (!Py_IsNone(entry) && !is_jit_entry(entry))) {
-        PyErr_Format(PyExc_TypeError, "jit: miss must return a pair (JitEntry or None, result), got %.200s", Py_TYPE(answer.get())->tp_name);
+        PyErr_Format(PyExc_TypeError, "jit: miss must return a pair (JitEntry or None, result), got %.200s",
+                     Py_TYPE(answer.get())->tp_name);
         return nullptr;
     }
     if (!Py_IsNone(entry) && signature && !insert_entry(f, reinterpret_cast<JitEntry *>(entry), *signature, *flat)) return nullptr;
@@ -386,7 +389,9 @@ PyObject *jit_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) try {
     static const char *names[] = {"fun", "miss", "static_argnums", "static_argnames", "options", nullptr};
     Ref empty(PyTuple_New(0));
     PyObject *fun, *miss, *nums = empty.get(), *static_names = empty.get(), *options = Py_None;
-    if (!empty || !PyArg_ParseTupleAndKeywords(args, kwargs, "OO|OOO:JitFunction", const_cast<char **>(names), &fun, &miss, &nums, &static_names, &options)) return nullptr;
+    if (!empty || !PyArg_ParseTupleAndKeywords(args, kwargs, "OO|OOO:JitFunction", const_cast<char **>(names), &fun, &miss, &nums,
+                                               &static_names, &options))
+        return nullptr;
     Ref self(type->tp_alloc(type, 0));
     if (!self) return nullptr;
     JitFunction *f = as(self.get());
@@ -463,7 +468,8 @@ PyObject *jit_clear_cache(PyObject *self, PyObject *) {
 PyObject *jit_entries(PyObject *self, PyObject *) {
     Ref list(PyList_New(0));
     bool ok = bool(list);
-    if (ok) as(self)->entries.each([&](JitEntry *entry) { ok = ok && PyList_Append(list.get(), reinterpret_cast<PyObject *>(entry)) == 0; });
+    if (ok)
+        as(self)->entries.each([&](JitEntry *entry) { ok = ok && PyList_Append(list.get(), reinterpret_cast<PyObject *>(entry)) == 0; });
     return ok ? list.release() : nullptr;
 }
 

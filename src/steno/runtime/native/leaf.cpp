@@ -16,13 +16,17 @@ bool store(unsigned char *to, V value) {
 
 bool mismatch(const char *where, int position, PyObject *leaf, const ShapedArray *aval) {
     if (is_array(leaf)) {
-        PyErr_Format(PyExc_TypeError, "%s: argument %d is %s, wanted %s", where, position, describe(as_array(leaf)->aval).c_str(), describe(aval).c_str());
+        PyErr_Format(PyExc_TypeError, "%s: argument %d is %s, wanted %s", where, position, describe(as_array(leaf)->aval).c_str(),
+                     describe(aval).c_str());
     } else if (PyArray_Check(leaf)) {
         auto *nd = reinterpret_cast<PyArrayObject *>(leaf);
         Ref shape(PyObject_GetAttrString(leaf, "shape"));
-        if (shape) PyErr_Format(PyExc_TypeError, "%s: argument %d is an ndarray of %S and shape %S, wanted %s", where, position, PyArray_DESCR(nd), shape.get(), describe(aval).c_str());
+        if (shape)
+            PyErr_Format(PyExc_TypeError, "%s: argument %d is an ndarray of %S and shape %S, wanted %s", where, position, PyArray_DESCR(nd),
+                         shape.get(), describe(aval).c_str());
     } else {
-        PyErr_Format(PyExc_TypeError, "%s: argument %d is a %.200s, wanted %s", where, position, Py_TYPE(leaf)->tp_name, describe(aval).c_str());
+        PyErr_Format(PyExc_TypeError, "%s: argument %d is a %.200s, wanted %s", where, position, Py_TYPE(leaf)->tp_name,
+                     describe(aval).c_str());
     }
     return false;
 }
@@ -46,7 +50,8 @@ bool store_int(PyObject *leaf, const ShapedArray *aval, unsigned char *to) {
         int overflow;
         long long v = PyLong_AsLongLongAndOverflow(leaf, &overflow);
         if (v == -1 && PyErr_Occurred()) return false;
-        if (overflow || v < static_cast<long long>(std::numeric_limits<T>::min()) || v > static_cast<long long>(std::numeric_limits<T>::max()))
+        if (overflow || v < static_cast<long long>(std::numeric_limits<T>::min()) ||
+            v > static_cast<long long>(std::numeric_limits<T>::max()))
             return out_of_range(leaf, aval);
         return store<T>(to, v);
     }
@@ -84,10 +89,12 @@ int store_python_number(PyObject *leaf, const ShapedArray *aval, unsigned char *
 
 // NumPy's conversion of anything of rank 0 or more, to the aval's dtype.
 bool read_through_numpy(PyObject *leaf, const ShapedArray *aval, void **data, KeepAlive &keep, const char *where, int position) {
-    PyObject *nd = PyArray_FromAny(leaf, reinterpret_cast<PyArray_Descr *>(Py_NewRef(aval->dtype->dtype)), 0, 0, NPY_ARRAY_CARRAY_RO | NPY_ARRAY_FORCECAST, nullptr);
+    PyObject *nd = PyArray_FromAny(leaf, reinterpret_cast<PyArray_Descr *>(Py_NewRef(aval->dtype->dtype)), 0, 0,
+                                   NPY_ARRAY_CARRAY_RO | NPY_ARRAY_FORCECAST, nullptr);
     if (!nd) return false;
     if (!keep.push_steal(nd)) return false;
-    if (PyArray_NDIM(reinterpret_cast<PyArrayObject *>(nd)) != aval->ndim || PyArray_SIZE(reinterpret_cast<PyArrayObject *>(nd)) != aval->size)
+    if (PyArray_NDIM(reinterpret_cast<PyArrayObject *>(nd)) != aval->ndim ||
+        PyArray_SIZE(reinterpret_cast<PyArrayObject *>(nd)) != aval->size)
         return mismatch(where, position, leaf, aval);
     *data = PyArray_DATA(reinterpret_cast<PyArrayObject *>(nd));
     return true;
@@ -115,8 +122,8 @@ void narrow(DCode to, const void *source, void *target, int64_t n) {
 bool read_narrowed(PyArrayObject *nd, const ShapedArray *aval, void **data, KeepAlive &keep) {
     Ref plain(PyArray_FromArray(nd, nullptr, NPY_ARRAY_CARRAY_RO));
     if (!plain) return false;
-    PyObject *target = PyArray_NewFromDescr(&PyArray_Type, reinterpret_cast<PyArray_Descr *>(Py_NewRef(aval->dtype->dtype)), PyArray_NDIM(nd), PyArray_DIMS(nd), nullptr,
-                                            nullptr, 0, nullptr);
+    PyObject *target = PyArray_NewFromDescr(&PyArray_Type, reinterpret_cast<PyArray_Descr *>(Py_NewRef(aval->dtype->dtype)),
+                                            PyArray_NDIM(nd), PyArray_DIMS(nd), nullptr, nullptr, 0, nullptr);
     if (!target || !keep.push_steal(target)) return false;
     *data = PyArray_DATA(reinterpret_cast<PyArrayObject *>(target));
     narrow(aval->dtype->code, PyArray_DATA(reinterpret_cast<PyArrayObject *>(plain.get())), *data, aval->size);
@@ -136,7 +143,8 @@ bool read_ndarray(PyArrayObject *nd, const ShapedArray *aval, void **data, KeepA
     return read_through_numpy(reinterpret_cast<PyObject *>(nd), aval, data, keep, where, position);
 }
 
-bool read_numpy_scalar(PyObject *leaf, const ShapedArray *aval, void **data, ScalarBytes *scalar, KeepAlive &keep, const char *where, int position) {
+bool read_numpy_scalar(PyObject *leaf, const ShapedArray *aval, void **data, ScalarBytes *scalar, KeepAlive &keep, const char *where,
+                       int position) {
     ScalarType type;
     if (!read_scalar_type(leaf, &type)) return false;
     if (!type.dtype) return mismatch(where, position, leaf, aval);
@@ -144,16 +152,11 @@ bool read_numpy_scalar(PyObject *leaf, const ShapedArray *aval, void **data, Sca
     bool narrowed = type.dtype != aval->dtype;
     if (!narrowed || narrows(type.dtype, aval->dtype->code)) {
         ScalarBytes value;
-        if (type.value)
-            std::memcpy(&value, type.value, size_t(type.dtype->itemsize));
-        else if (type.dtype->itemsize <= int64_t(sizeof value))
-            PyArray_ScalarAsCtype(leaf, &value);
-        else
-            return read_through_numpy(leaf, aval, data, keep, where, position);
-        if (narrowed)
-            narrow(aval->dtype->code, &value, scalar, 1);
-        else
-            *scalar = value;
+        if (type.value) std::memcpy(&value, type.value, size_t(type.dtype->itemsize));
+        else if (type.dtype->itemsize <= int64_t(sizeof value)) PyArray_ScalarAsCtype(leaf, &value);
+        else return read_through_numpy(leaf, aval, data, keep, where, position);
+        if (narrowed) narrow(aval->dtype->code, &value, scalar, 1);
+        else *scalar = value;
         return true;
     }
     return read_through_numpy(leaf, aval, data, keep, where, position);
@@ -161,7 +164,8 @@ bool read_numpy_scalar(PyObject *leaf, const ShapedArray *aval, void **data, Sca
 
 }  // namespace
 
-bool read_leaf(PyObject *leaf, const ShapedArray *aval, void **data, ScalarBytes *scalar, KeepAlive &keep, const char *where, int position) {
+bool read_leaf(PyObject *leaf, const ShapedArray *aval, void **data, ScalarBytes *scalar, KeepAlive &keep, const char *where,
+               int position) {
     if (is_array(leaf)) {
         Array *a = as_array(leaf);
         if (STENO_UNLIKELY(!check_alive(a))) return false;  // again in `execute`: reading other leaves may run Python

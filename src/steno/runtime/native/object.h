@@ -48,7 +48,8 @@ class Ref {
     PyObject *p_ = nullptr;
 };
 
-// `n` elements of trivially copyable T, uninitialised, in place up to N of them. Evaluates to false (MemoryError set) if there is no memory.
+// `n` elements of trivially copyable T, uninitialised, in place up to N of them. Evaluates to false (MemoryError set) if there is no
+// memory.
 template <class T, size_t N>
 class StackArray {
   public:

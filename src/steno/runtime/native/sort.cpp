@@ -31,19 +31,29 @@ namespace steno {
 namespace {
 
 constexpr int64_t kLanes = 16;
-constexpr int64_t kNetworkKeys = 1024;      // longest rows for the network: a block of 16 fits the second level cache
+constexpr int64_t kNetworkKeys = 1024;  // longest rows for the network: a block of 16 fits the second level cache
 constexpr int64_t kNetworkPairs = 512;
-constexpr int64_t kComparisonSort = 96;     // below: std::sort
-constexpr int64_t kWideDigits = 8192;       // from here 11-bit digits, below 8-bit ones
-constexpr int64_t kParallelRow = 1 << 16;   // from here one row is worth several threads
+constexpr int64_t kComparisonSort = 96;    // below: std::sort
+constexpr int64_t kWideDigits = 8192;      // from here 11-bit digits, below 8-bit ones
+constexpr int64_t kParallelRow = 1 << 16;  // from here one row is worth several threads
 constexpr int64_t kElementsPerPiece = 1 << 13;
 
 // Codes are part of compiled programs: their numbers must not change.
 enum Code : int64_t {
-    kUInt8 = 0, kUInt16 = 1, kUInt32 = 2, kUInt64 = 3,
-    kInt8 = 4, kInt16 = 5, kInt32 = 6, kInt64 = 7,
-    kFloat16 = 8, kBFloat16 = 9, kFloat32 = 10, kFloat64 = 11,
-    kComplex64 = 12, kComplex128 = 13,
+    kUInt8 = 0,
+    kUInt16 = 1,
+    kUInt32 = 2,
+    kUInt64 = 3,
+    kInt8 = 4,
+    kInt16 = 5,
+    kInt32 = 6,
+    kInt64 = 7,
+    kFloat16 = 8,
+    kBFloat16 = 9,
+    kFloat32 = 10,
+    kFloat64 = 11,
+    kComplex64 = 12,
+    kComplex128 = 13,
     kFirstNarrow = 16,  // and on: `narrow`
 };
 
@@ -445,7 +455,8 @@ void permute(T *row, const Position *order, int64_t n, T *scratch, int64_t piece
     for_pieces(pieces, n, [&](int64_t, int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i) scratch[i] = row[order[i]];
     });
-    for_pieces(pieces, n, [&](int64_t, int64_t begin, int64_t end) { std::memcpy(row + begin, scratch + begin, size_t(end - begin) * sizeof(T)); });
+    for_pieces(pieces, n,
+               [&](int64_t, int64_t begin, int64_t end) { std::memcpy(row + begin, scratch + begin, size_t(end - begin) * sizeof(T)); });
 }
 
 struct Item16 {
@@ -502,17 +513,17 @@ typedef uint64_t Lanes64 __attribute__((vector_size(kLanes * 8)));
 
 // Sorts each column of `block` (n rows of kLanes columns). Comparators beyond n, of a network for a power of two, are left out:
 // they would meet infinities.
-#define STENO_NETWORK(name, Lanes)                                                             \
-    STENO_CLONES void name(Lanes *block, int64_t n) {                                          \
-        for (int log_p = 0; (int64_t(1) << log_p) < n; ++log_p)                                \
-            for (int64_t k = int64_t(1) << log_p; k >= 1; k /= 2)                              \
-                for (int64_t j = k & ((int64_t(1) << log_p) - 1); j + k < n; j += 2 * k)       \
-                    for (int64_t i = j, end = std::min(j + k, n - k); i < end; ++i) {          \
-                        if (i >> (log_p + 1) != (i + k) >> (log_p + 1)) continue;              \
-                        Lanes x = block[i], y = block[i + k];                                  \
-                        block[i] = x < y ? x : y;                                              \
-                        block[i + k] = x < y ? y : x;                                          \
-                    }                                                                          \
+#define STENO_NETWORK(name, Lanes)                                                       \
+    STENO_CLONES void name(Lanes *block, int64_t n) {                                    \
+        for (int log_p = 0; (int64_t(1) << log_p) < n; ++log_p)                          \
+            for (int64_t k = int64_t(1) << log_p; k >= 1; k /= 2)                        \
+                for (int64_t j = k & ((int64_t(1) << log_p) - 1); j + k < n; j += 2 * k) \
+                    for (int64_t i = j, end = std::min(j + k, n - k); i < end; ++i) {    \
+                        if (i >> (log_p + 1) != (i + k) >> (log_p + 1)) continue;        \
+                        Lanes x = block[i], y = block[i + k];                            \
+                        block[i] = x < y ? x : y;                                        \
+                        block[i + k] = x < y ? y : x;                                    \
+                    }                                                                    \
     }
 STENO_NETWORK(network_32, Lanes32)
 STENO_NETWORK(network_64, Lanes64)
@@ -577,10 +588,8 @@ void sort_rows(const Job &job, int64_t first, int64_t last, int64_t pieces) {
         bool many = last - first >= kLanes;
         if constexpr (invertible) {
             if (job.num_operands == 1) {
-                if (many && job.n <= kNetworkKeys)
-                    sort_short_keys(job, key, first, last);
-                else
-                    sort_keys(job, key, first, last, pieces);
+                if (many && job.n <= kNetworkKeys) sort_short_keys(job, key, first, last);
+                else sort_keys(job, key, first, last, pieces);
                 return true;
             }
         }
@@ -616,7 +625,8 @@ void rows_body(void **bufs, int64_t begin, int64_t end) {
 }
 
 PyObject *sort_code(PyObject *, PyObject *dtype) {
-    static const char *names[] = {"uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "complex64", "complex128"};
+    static const char *names[] = {"uint8", "uint16",  "uint32",   "uint64",  "int8",    "int16",     "int32",
+                                  "int64", "float16", "bfloat16", "float32", "float64", "complex64", "complex128"};
     Ref name(PyObject_GetAttrString(dtype, "name"));
     if (!name) return nullptr;
     for (size_t k = 0; k < sizeof(names) / sizeof(*names); ++k)

@@ -54,7 +54,8 @@ PyMethodDef methods[] = {
      "swap_config_token(token) -> the previous one. Any hashable; part of every jit key, beside the global token."},
     {"global_config_token", global_config_token, METH_NOARGS, "global_config_token() -> the token all threads share, or None."},
     {"swap_global_config_token", swap_global_config_token, METH_O, "swap_global_config_token(token) -> the previous one."},
-    {"set_typeof", set_typeof, METH_O, "set_typeof(f): f(x) gives the ShapedArray of a NumPy or Python number under the current configuration, or raises."},
+    {"set_typeof", set_typeof, METH_O,
+     "set_typeof(f): f(x) gives the ShapedArray of a NumPy or Python number under the current configuration, or raises."},
     {nullptr, nullptr, 0, nullptr},
 };
 
@@ -68,7 +69,8 @@ ShapedArray *ask_typeof(PyObject *x) {
         Py_DECREF(aval);
         return nullptr;
     }
-    if (PyErr_ExceptionMatches(PyExc_TypeError) || PyErr_ExceptionMatches(PyExc_ValueError) || PyErr_ExceptionMatches(PyExc_OverflowError)) PyErr_Clear();
+    if (PyErr_ExceptionMatches(PyExc_TypeError) || PyErr_ExceptionMatches(PyExc_ValueError) || PyErr_ExceptionMatches(PyExc_OverflowError))
+        PyErr_Clear();
     return nullptr;
 }
 

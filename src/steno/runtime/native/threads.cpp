@@ -39,9 +39,9 @@ struct Job {
 };
 
 struct Pool {
-    std::mutex busy;    // held by the caller of the running region, and while workers are started
-    int started = 0;    // workers; under `busy`
-    Job job{};          // written while closed and nobody is inside
+    std::mutex busy;  // held by the caller of the running region, and while workers are started
+    int started = 0;  // workers; under `busy`
+    Job job{};        // written while closed and nobody is inside
     alignas(64) std::atomic<int64_t> next{0};
     alignas(64) std::atomic<uint32_t> epoch{0};  // counts regions; what workers wait for
     std::atomic<uint32_t> sleepers{0};
@@ -51,10 +51,10 @@ struct Pool {
 };
 
 std::atomic<Pool *> the_pool{nullptr};
-std::atomic<int> limit{1};              // of the process
+std::atomic<int> limit{1};  // of the process
 int default_limit = 1;
-STENO_THREAD_LOCAL int thread_limit = 0;      // of this thread; 0: none
-STENO_THREAD_LOCAL bool inside = false;       // in a parallel region
+STENO_THREAD_LOCAL int thread_limit = 0;  // of this thread; 0: none
+STENO_THREAD_LOCAL bool inside = false;   // in a parallel region
 
 inline void relax() {
 #if defined(__x86_64__)
@@ -182,7 +182,8 @@ PyObject *swap_thread_limit(PyObject *, PyObject *n) {
 }
 
 PyMethodDef methods[] = {
-    {"set_num_threads", set_num_threads, METH_O, "set_num_threads(n): how many threads a program may use, in the whole process; 0: STENO_NUM_THREADS, or all processors."},
+    {"set_num_threads", set_num_threads, METH_O,
+     "set_num_threads(n): how many threads a program may use, in the whole process; 0: STENO_NUM_THREADS, or all processors."},
     {"num_threads", get_num_threads, METH_NOARGS, "num_threads() -> how many threads a program started by this thread may use."},
     {"swap_thread_limit", swap_thread_limit, METH_O,
      "swap_thread_limit(n) -> the previous one: a bound for programs started by this thread; 0: none but the process's."},
