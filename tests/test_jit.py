@@ -228,7 +228,7 @@ def test_static_arguments():
     assert calls == [(3, "a"), (2, "b")]
     by_name = steno.jit(g, static_argnames=("n", "mode"))
     assert float(by_name(1.0, 3)) == 8 and float(by_name(1.0, n=3)) == 8 and float(by_name(n=1, x=1.0)) == 2
-    by_number = steno.jit(g, static_argnums=-1) if False else steno.jit(lambda n, x: x, static_argnums=-2)
+    by_number = steno.jit(lambda n, x: x, static_argnums=-2)
     assert float(by_number(3, 1.0)) == 1
 
 
@@ -357,7 +357,7 @@ def test_inner_function_may_use_the_outer_ones_values():
 
     assert float(outer(5.0)) == 25 and float(outer(1.0)) == 5
     closed = outer.trace(1.0).jaxpr
-    assert [len(e.invars) for e in closed.eqns] == [2, 2, 1] or [len(e.invars) for e in closed.eqns] == [2, 2, 2]
+    assert [len(e.invars) for e in closed.eqns] == [2, 2, 2]
     assert not any(isinstance(c, JitTracer) for c in closed.consts)
 
 
@@ -459,7 +459,7 @@ def test_explanations():
     assert kinds[6][0][:2] == ("arguments", "the call") and ("config", "enable_x64", "'default'", "True") in kinds[7]
     assert all(r.trace_seconds > 0 and r.call.startswith(__file__) for r in step.traces)
     text = steno.explain_cache_misses(step)
-    assert text.splitlines()[0].startswith("test_explanations.<locals>.step at") or "step at" in text.splitlines()[0]
+    assert text.splitlines()[0].startswith(f"step at {__file__}")
     assert "x: (2,) became (3,)" in text and "weak float32[] became float32[]" in text and "a Python number has a weak type" in text
 
 
@@ -501,7 +501,7 @@ def test_explain_needs_a_jitted_function():
     with pytest.raises(TypeError, match="expected a jitted function or a bool"):
         steno.explain_cache_misses(3)
     assert "has not been traced yet" in steno.explain_cache_misses(steno.jit(lambda x: x))
-    assert issubclass(type(retrace.advice(None, [])), list)
+    assert retrace.advice(None, []) == []
 
 
 # values that must not be
