@@ -130,6 +130,7 @@ class Traces:
         self.records: list[retrace.TraceRecord] = []
         self.callables: weakref.WeakSet[JitFunction] = weakref.WeakSet()
         self._busy: dict[retrace.CallKey, threading.Event] = {}
+        _living.add(self)
 
     @property
     def fun(self) -> Any:
@@ -260,6 +261,7 @@ def _check_static(where: Any, value: Any) -> None:
     )
 
 
+_living: weakref.WeakSet[Traces] = weakref.WeakSet()
 _all_traces: dict[int, tuple[Any, dict[Options, Traces]]] = {}
 _codes: dict[int, tuple[Any, Counter[int]]] = {}  # by the id of a code object, which the entry keeps alive
 
@@ -268,7 +270,7 @@ def _traces_of(fun: Any, options: Options) -> Traces:
     """The Traces of a function; forgotten when the function dies."""
     i = id(fun)
     entry = _all_traces.get(i)
-    if entry is None:
+    if entry is None or entry[0]() is not fun:
         try:
             ref = weakref.ref(fun, lambda _, table=_all_traces: table.pop(i, None))
         except TypeError:
@@ -544,9 +546,8 @@ def disable_jit(disable: bool = True) -> AbstractContextManager[None]:
 
 def clear_caches() -> None:
     """Forgets all programs of all jitted functions, and compiled eager ops."""
-    for _, table in list(_all_traces.values()):
-        for traces in table.values():
-            traces.clear()
+    for traces in list(_living):
+        traces.clear()
     backends.clear_caches()
 
 
