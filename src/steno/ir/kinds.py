@@ -11,6 +11,9 @@ consumer is calling the producer's body where the consumer reads.
     Update(space, target, value)     out = operand, with some elements overwritten or combined (scatter, dynamic_update_slice)
     Library(symbol, meta, ...)       a C function over whole contiguous buffers (sort, LAPACK)
     Host(...)                        a Python callback
+    Branch(branches)                 one of several programs, chosen at run time
+    While(cond, body)                a program repeated as long as another gives true
+    Scan(body)                       a program repeated over the leading axis of arrays
 
 A `Scalar` (ir/expr.py) is an `Expr`, a `Narrow` for dtypes without machine arithmetic, or a `Pair` for those of two components.
 """
@@ -20,6 +23,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol, Union, final
 
 from steno.core.record import record
+from steno.core.jaxpr import ClosedJaxpr
 from steno.ir.expr import Builder, Expr, Scalar
 from steno.ir.index import Index
 
@@ -121,7 +125,40 @@ class Host:
     ordered: bool
 
 
-Kind = Union[Map, Reduce, Cumulative, Contract, Update, Library, Host]
+@final
+@record(frozen=True)
+class Branch:
+    """Operands: an int32 scalar (clamped into range), then those of the branches. Results: those of the chosen branch; only that one runs."""
+
+    branches: tuple[ClosedJaxpr, ...]
+
+
+@final
+@record(frozen=True)
+class While:
+    """Operands: constants of `cond`, constants of `body`, initial carries. While cond(constants, carries) (a bool scalar): carries =
+    body(constants, carries). Results: the carries."""
+
+    cond: ClosedJaxpr
+    body: ClosedJaxpr
+    cond_consts: int
+    body_consts: int
+
+
+@final
+@record(frozen=True)
+class Scan:
+    """Operands: constants, initial carries, arrays with leading axis `length`. For each i (descending with `reverse`): (carries, rows) =
+    body(constants, carries, row i of the arrays). Results: the carries, then for each of the rows an array of them, row i at position i."""
+
+    body: ClosedJaxpr
+    consts: int
+    carries: int
+    length: int
+    reverse: bool
+
+
+Kind = Union[Map, Reduce, Cumulative, Contract, Update, Library, Host, Branch, While, Scan]
 
 
 def elementwise(scalar: Callable[..., Scalar]) -> Callable[..., Map]:
