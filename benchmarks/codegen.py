@@ -94,11 +94,12 @@ def layernorm(n=2048, m=1024):
     def centred(z):
         return b.sub(b.load(x, var(i) * m + var(z)), b.div(b.local("s", F32), float(m)))
 
+    scaled = b.div(centred(w), b.sqrt(b.add(b.div(b.local("t", F32), float(m)), 1e-5)))
     stages = (
         RowReduce(r, (b.load(x, var(i) * m + var(r)),), _sum(b), ("s",)),
         RowReduce(q, (b.mul(centred(q), centred(q)),), _sum(b), ("t",)),
-        MapStage((w,), (Store(o, var(i) * m + var(w), b.add(b.mul(b.div(centred(w), b.sqrt(b.add(b.div(b.local("t", F32), float(m)), 1e-5))), b.load(g, var(w))), b.load(c, var(w)))),)),
-    )  # fmt: skip
+        MapStage((w,), (Store(o, var(i) * m + var(w), b.add(b.mul(scaled, b.load(g, var(w))), b.load(c, var(w)))),)),
+    )
     return Program((x, g, c), (o,), (), (), 0, (Kernel("layernorm", (i,), stages, COST),))
 
 
@@ -107,8 +108,15 @@ def sum_10m():
     blocks = -(-n // BLOCK)
     k, r, y = LoopVar("k", blocks), LoopVar("r", n), LoopVar("y", blocks)
     x, p, o = Buffer("x", F32, n, "input"), Buffer("p", F32, blocks, "arena"), Buffer("o", F32, 1, "output")
-    first = Kernel("blocks", (k,), (RowReduce(r, (b.load(x, var(r)),), _sum(b), ("s",), var(k)), MapStage((), (Store(p, var(k), b.local("s", F32)),))), COST)
-    second = Kernel("tree", (), (TreeReduce(y, (b.load(p, var(y)),), _sum(b), ("s",)), MapStage((), (Store(o, var(y) * 0, b.local("s", F32)),))))
+    first = Kernel(
+        "blocks",
+        (k,),
+        (RowReduce(r, (b.load(x, var(r)),), _sum(b), ("s",), var(k)), MapStage((), (Store(p, var(k), b.local("s", F32)),))),
+        COST,
+    )
+    second = Kernel(
+        "tree", (), (TreeReduce(y, (b.load(p, var(y)),), _sum(b), ("s",)), MapStage((), (Store(o, var(y) * 0, b.local("s", F32)),)))
+    )
     return Program((x,), (o,), (p,), (0,), 4 * blocks + 64, (first, second))
 
 
@@ -132,20 +140,47 @@ def complex_mul_1m():
     C = np.dtype("complex64")
     x, y, o = (Buffer(name, F32, 2 * n, k) for name, k in (("x", "input"), ("y", "input"), ("o", "output")))
     z = b.mul(b.load(x, var(v), dtype=C), b.load(y, var(v), dtype=C))
-    return Program((x, y), (o,), (), (), 0, (Kernel("k", (), (MapStage((v,), (Store(o, var(v) * 2, z.first), Store(o, var(v) * 2 + 1, z.second))),), COST),))
+    return Program(
+        (x, y),
+        (o,),
+        (),
+        (),
+        0,
+        (Kernel("k", (), (MapStage((v,), (Store(o, var(v) * 2, z.first), Store(o, var(v) * 2 + 1, z.second))),), COST),),
+    )
 
 
 def transpose_2k(n=2048):
     b, i, j = Builder(), LoopVar("i", n), LoopVar("j", n)
     x, o = Buffer("x", F32, n * n, "input"), Buffer("o", F32, n * n, "output")
-    return Program((x,), (o,), (), (), 0, (Kernel("k", (i,), (MapStage((j,), (Store(o, var(i) * n + var(j), b.add(b.load(x, var(j) * n + var(i)), 1.0)),)),), COST),))
+    return Program(
+        (x,),
+        (o,),
+        (),
+        (),
+        0,
+        (Kernel("k", (i,), (MapStage((j,), (Store(o, var(i) * n + var(j), b.add(b.load(x, var(j) * n + var(i)), 1.0)),)),), COST),),
+    )
 
 
-ALL = [axpy_10m, axpy_100k, exp_1m, select_1m, greater_1m, softmax, softmax_recomputed, layernorm, sum_10m, sum_axis0, sum_axis1, complex_mul_1m, transpose_2k]
+ALL = [
+    axpy_10m,
+    axpy_100k,
+    exp_1m,
+    select_1m,
+    greater_1m,
+    softmax,
+    softmax_recomputed,
+    layernorm,
+    sum_10m,
+    sum_axis0,
+    sum_axis1,
+    complex_mul_1m,
+    transpose_2k,
+]
 
 
 def measure(make, threads):
-    t0 = time.perf_counter()
     program = make()
     t1 = time.perf_counter()
     module = emit(program, host_target())

@@ -15,7 +15,7 @@ from steno.compiler.emit import emit
 from steno.compiler.link import SYMBOLS, CompileError, asm, compile_object, llvm, load
 from steno.compiler.target import AVX2, NEON, host_target
 from steno.ir import interp_loops
-from steno.ir.expr import Builder
+from steno.ir.expr import Builder, Expr
 from steno.ir.index import Index, LoopVar, Value, var
 from steno.ir.loops import (
     BLOCK,
@@ -68,8 +68,13 @@ def test_random_programs(target, kind, seed_block):
 
 # ---- every op ----
 
-BINARY = {"add": "fiu", "sub": "fiu", "mul": "fiu", "div": "fiu", "rem": "fiu", "min": "fiub", "max": "fiub", "copysign": "f", "and_": "iub", "or_": "iub", "xor": "iub",
-          "shl": "iu", "lshr": "iu", "ashr": "iu", "eq": "fiub", "ne": "fiub", "lt": "fiub", "le": "fiub", "gt": "fiub", "ge": "fiub"}  # fmt: skip
+BINARY = {
+    **dict.fromkeys(("add", "sub", "mul", "div", "rem"), "fiu"),
+    **dict.fromkeys(("min", "max", "eq", "ne", "lt", "le", "gt", "ge"), "fiub"),
+    **dict.fromkeys(("and_", "or_", "xor"), "iub"),
+    **dict.fromkeys(("shl", "lshr", "ashr"), "iu"),
+    "copysign": "f",
+}
 UNARY = {
     "neg": "fiu",
     "abs": "fiu",
@@ -141,8 +146,9 @@ def test_float16_storage(target):
     x, y = Buffer("x", F16, len(every), "input"), Buffer("y", F32, len(singles), "input")
     outputs = [Buffer("o", F32, len(every), "output"), Buffer("p", F16, len(singles), "output")]
     v, w = LoopVar("v", len(every)), LoopVar("w", len(singles))
+    half = Expr("load", F16, (), (x, var(v), None))
     program = Program((x, y), tuple(outputs), (), (), 0, (
-        Kernel("up", (), (MapStage((v,), (Store(outputs[0], var(v), b.node("convert", F32, (b._leaf("load", F16, (x, var(v), None)),))),)),)),
+        Kernel("up", (), (MapStage((v,), (Store(outputs[0], var(v), b.node("convert", F32, (half,))),)),)),
         Kernel("down", (), (MapStage((w,), (Store(outputs[1], var(w), b.node("convert", F16, (b.load(y, var(w)),))),)),)),
     ))  # fmt: skip
     compare(program, [every, singles], target)
@@ -184,6 +190,22 @@ def test_access_patterns(target, dtype):
                 outputs.append(Buffer(f"p{k}", dtype, i.hi + 1, "output"))
                 stores.append(Store(outputs[-1], i, b.load(x, i)))
         single(MapStage((v,), tuple(stores)), inputs, outputs, target=target)
+
+
+@targets
+@pytest.mark.parametrize("dtype", [np.dtype("int8"), np.dtype("int16"), F32, F64, B], ids=str)
+def test_maps_across_their_vectors(target, dtype):
+    """out[k, i, j] = x[k, j, i] + y[k, i, j], tile by tile, also where tiles do not divide the extents."""
+    b = Builder()
+    rng = random.Random(2)
+    for o, n, m in ((1, 64, 64), (2, 70, 33), (3, 64, 130), (1, 300, 17)):
+        k, i, j = LoopVar("k", o), LoopVar("i", n), LoopVar("j", m)
+        x, y, z = Buffer("x", dtype, o * n * m, "input"), Buffer("y", dtype, o * n * m, "input"), Buffer("z", dtype, o * n * m, "output")
+        turned = b.load(x, var(k) * (n * m) + var(j) * n + var(i))
+        at = var(k) * (n * m) + var(i) * m + var(j)
+        stage = MapStage((j,), (Store(z, at, b.max(turned, b.load(y, at))),))
+        program = single(stage, {x: values(rng, dtype, x.size), y: values(rng, dtype, y.size)}, [z], [k, i], PARALLEL, target)
+        assert llvm(program, target).count("alloca") == 2, "no tiles"
 
 
 @targets

@@ -13,12 +13,27 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
-from steno.compiler.emit_code import Bound, Code
+from steno.compiler.emit_code import Code
+from steno.compiler.emit_folds import COLUMN_UNIT, ColumnReducer, RowReducer, emit_running, emit_tree
+from steno.compiler.emit_maps import FLAT_UNIT, Range, emit_map, loaded_by, stored_by
 from steno.compiler.emit_ops import Declarations
-from steno.compiler.emit_stages import COLUMN_UNIT, FLAT_UNIT, emit_stage, loaded_by, stored_by
+from steno.compiler.emit_scopes import Bound
 from steno.compiler.emit_tiles import emit_tiles, find_tiling
-from steno.compiler.target import Target
-from steno.ir.loops import PARALLEL_NS, Buffer, ColReduce, CopyBuffer, HostCall, Kernel, LibraryCall, MapStage, Program
+from steno.compiler.target import X86_TRIPLE, Target
+from steno.ir.loops import (
+    PARALLEL_NS,
+    Buffer,
+    ColReduce,
+    CopyBuffer,
+    HostCall,
+    Kernel,
+    LibraryCall,
+    MapStage,
+    Program,
+    RowReduce,
+    Stage,
+    TreeReduce,
+)
 
 ENTRY = "entry"
 COPY_UNIT = 1 << 16  # bytes
@@ -96,7 +111,7 @@ def emit_kernel(kernel: Kernel, target: Target, declarations: Declarations) -> K
         emit_tiles(c, tiling, str(c.variables[tiling.across].value))
     else:
         for stage in kernel.stages:
-            emit_stage(c, stage, span)
+            _emit_stage(c, stage, span)
             c.lines = c.scopes[-1].lines
             if stored_by(stage) & loaded:
                 c.scopes[1].memo.clear()
@@ -113,7 +128,24 @@ def emit_kernel(kernel: Kernel, target: Target, declarations: Declarations) -> K
             at = f"{c.buffers[b]}.at"
             lines.append(f"  {at} = getelementptr ptr, ptr %buffers, i64 {k}")
         lines.append(f"  {c.buffers[b]} = load ptr, ptr {at}, align 8")
-    return KernelCode("\n".join([*lines, *c.scopes[0].lines, "  ret void", "}"]), tuple(passed), units)
+    end = ["  ret void", "}"]
+    if c.streamed and target.triple == X86_TRIPLE:  # such stores are ordered by nothing else
+        end.insert(0, f"  call void @{declarations.add('llvm.x86.sse.sfence', 'void', ())}()")
+    return KernelCode("\n".join([*lines, *c.scopes[0].lines, *end]), tuple(passed), units)
+
+
+def _emit_stage(c: Code, stage: Stage, span: Range | None) -> None:
+    """`span`: of the vector variable of a flat kernel, in elements, the start a multiple of its unit."""
+    if isinstance(stage, MapStage):
+        emit_map(c, stage, span)
+    elif isinstance(stage, RowReduce):
+        RowReducer(c, stage).emit()
+    elif isinstance(stage, TreeReduce):
+        emit_tree(c, stage)
+    elif isinstance(stage, ColReduce):
+        ColumnReducer(c, stage).emit(span)
+    else:
+        emit_running(c, stage)
 
 
 def _flat_extent(kernel: Kernel) -> tuple[int, int] | None:

@@ -1,17 +1,10 @@
-"""The body of one kernel function: where each expression is computed, and how indices become addresses.
+"""The body of one kernel function: values of expressions, indices, memory accesses.
 
-A function is a nest of *scopes*: 0 its entry, 1 one outer point, from 2 on the loops of the stage at hand. Every Expr is written once, in the outermost
-scope that has the loop variables it uses, so invariant code is outside its loops by construction; a scope's text precedes that of the
-loops inside it. Inside a vector loop an Expr *varies* if its lanes may differ: then it is a vector, otherwise a scalar.
-
-An Index is known in a vector loop by its scalar value in lane 0 and its constant *lane offsets*: all zero (uniform), 0, 1, 2, ... (contiguous) or
-any other pattern; None if there is no such constant pattern. Addresses follow: a scalar load, a vector load, a load and a
-shuffle, or a gather.
+Addresses follow from an index's lane offsets (see `emit_scopes`): a scalar load, a vector load, a load and a shuffle, or a gather.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, final
 
@@ -25,7 +18,6 @@ from steno.compiler.emit_ops import (
     OPS,
     REGISTER,
     Declarations,
-    Writer,
     booleans,
     compare,
     constant,
@@ -36,50 +28,15 @@ from steno.compiler.emit_ops import (
     typed,
     vector,
 )
+from steno.compiler.emit_scopes import IndexFacts, Scopes
 from steno.compiler.target import Target
-from steno.ir.expr import Expr, children, topological
+from steno.ir.expr import Expr
 from steno.ir.index import Atom, FloorDiv, Index, LoopVar, Mod, Value
 from steno.ir.loops import Buffer
 
 COMPARISONS = frozenset(("eq", "ne", "lt", "le", "gt", "ge"))
 ON_DEMAND = frozenset(("const", "index", "local"))
 LEAST, MOST = -(1 << 31), (1 << 31) - 1
-
-
-@final
-class Scope:
-    """Straight-line text, possibly with inner loops and skipped regions, and the values known in it. `label`: the present basic block."""
-
-    __slots__ = ("bounds", "header", "label", "lines", "memo")
-
-    def __init__(self, header: str | None = None) -> None:
-        self.lines: list[str] = []
-        self.memo: dict[Any, Any] = {}
-        self.header = header
-        self.label = header
-        self.bounds: tuple[str, str | int, str | int, int] | None = None
-
-
-@final
-class Bound:
-    """A loop variable's scope and value; the value in lane 0 if it is the vector variable. `align`: the value is a multiple of it."""
-
-    __slots__ = ("align", "depth", "value")
-
-    def __init__(self, depth: int, value: str | int, align: int = 1) -> None:
-        self.depth, self.value, self.align = depth, value, align
-
-
-@final
-class IndexFacts:
-    __slots__ = ("depth", "epoch", "index", "lanes", "uses")
-
-    def __init__(self, index: Index) -> None:
-        self.index = index
-        self.epoch = -1
-        self.depth = 0
-        self.lanes: tuple[int, ...] | None = None
-        self.uses = False  # the vector variable
 
 
 def is_small(i: Index) -> bool:
@@ -91,280 +48,16 @@ def power_above(n: int) -> int:
 
 
 @final
-class Code(Writer):
-    """Writes one kernel function. `lanes`: the vector width of the stage at hand; `mask`: that of the present chunk, None if all lanes exist."""
+@final
+class Code(Scopes):
+    """Writes one kernel function."""
 
     def __init__(self, target: Target, declarations: Declarations, pinned: frozenset[Buffer]) -> None:
-        super().__init__(declarations, target)
-        self.scopes = [Scope()]
-        self.scopes[0].label = "entry"
-        self.lines = self.scopes[0].lines
-        self.labels = 0
+        super().__init__(target, declarations, pinned)
         self.buffers: dict[Buffer, str] = {}
         self.allocas: list[str] = []
-        self.pinned = pinned  # written in this kernel: their elements are read where the program reads them
-        self.variables: dict[LoopVar, Bound] = {}
-        self.locals: dict[str, tuple[int, str, bool]] = {}
-        self.written: frozenset[Buffer] = frozenset()  # by the stage at hand
-        self.innermost = 1
-        self.lanes = 1
-        self.vector_variable: LoopVar | None = None
-        self.mask: str | None = None
-        self.depth: dict[Expr, int] = {}
-        self.varies: dict[Expr, bool] = {}
-        self.uses: dict[Expr, bool] = {}
-        self.epoch = 0
-        self._facts: dict[Index, IndexFacts] = {}
-        self._by_id: dict[int, IndexFacts] = {}
-        self._alive: list[Index] = []
-        self._rare_seen = False
-        self._nodes: dict[tuple[Expr, ...], list[Expr]] = {}
+        self.streamed = False  # some store bypasses the caches
         self._known: set[Expr] = set()  # computed by the order that is being run, and those around it
-
-    # ---- scopes and loops ----
-
-    def label(self) -> str:
-        self.labels += 1
-        return f"L{self.labels}"
-
-    def open(self) -> Scope:
-        """A scope without a loop: its text follows the parent's at `close`."""
-        scope = Scope()
-        self.scopes.append(scope)
-        self.lines = scope.lines
-        return scope
-
-    def close(self) -> None:
-        scope = self.scopes.pop()
-        parent = self.scopes[-1]
-        parent.lines += scope.lines
-        if scope.label is not None:
-            self._label_of(parent)
-            parent.label = scope.label
-        self.lines = parent.lines
-
-    def open_loop(self, start: str | int, end: str | int, step: int = 1) -> str:
-        """for v = start, start + step, ... < end. At least one iteration, unless closed with `may_be_empty`. Returns v."""
-        scope = Scope(self.label())
-        v = self.name()
-        scope.bounds = (v, start, end, step)
-        self.scopes.append(scope)
-        self.lines = scope.lines
-        return v
-
-    def close_loop(self, carried: Sequence[tuple[str, str, str, str]] = (), may_be_empty: bool = False) -> None:
-        """carried: (name, type, first value, next value) of values that go round. After a loop that may be empty the names hold the
-        outcome; after another one the next values do."""
-        scope = self.scopes.pop()
-        parent = self.scopes[-1]
-        self.lines = out = parent.lines
-        assert scope.bounds is not None and scope.header is not None and scope.label is not None
-        v, start, end, step = scope.bounds
-        before, after, following = self._label_of(parent), self.label(), self.name()
-        top = self.label() if may_be_empty else scope.header
-        out.append(f"  br label %{top}")
-        out.append(f"{top}:")
-        out.append(f"  {v} = phi i64 [ {start}, %{before} ], [ {following}, %{scope.label} ]")
-        for name, t, first, last in carried:
-            out.append(f"  {name} = phi {t} [ {first}, %{before} ], [ {last}, %{scope.label} ]")
-        if may_be_empty:
-            more = self.op(f"icmp slt i64 {v}, {end}")
-            out.append(f"  br i1 {more}, label %{scope.header}, label %{after}")
-            out.append(f"{scope.header}:")
-        out += scope.lines
-        out.append(f"  {following} = add nsw i64 {v}, {step}")
-        if may_be_empty:
-            out.append(f"  br label %{top}")
-        else:
-            more = self.op(f"icmp slt i64 {following}, {end}")
-            out.append(f"  br i1 {more}, label %{top}, label %{after}")
-        out.append(f"{after}:")
-        parent.label = after
-
-    def _label_of(self, scope: Scope) -> str:
-        """The basic block that the scope's text is in now; a scope without a loop begins one only when it needs a name."""
-        if scope.label is None:
-            scope.label = self.label()
-            scope.lines[:0] = [f"  br label %{scope.label}", f"{scope.label}:"]
-        return scope.label
-
-    def unlikely(self, condition: str, common: str, t: str, region: Callable[[], str]) -> str:
-        """condition ? region() : common, by a branch in the present scope; `region` writes text and returns a value."""
-        scope = self.scopes[self._scope_of_lines()]
-        before = self._label_of(scope)
-        inside, after = self.label(), self.label()
-        self.say(f"br i1 {condition}, label %{inside}, label %{after}, !prof !0")
-        self.lines.append(f"{inside}:")
-        scope.label = inside
-        known = len(scope.memo)
-        value = region()
-        self.lines = scope.lines
-        for key in list(scope.memo)[known:]:
-            del scope.memo[key]  # does not dominate what follows
-        end = scope.label
-        self.say(f"br label %{after}")
-        self.lines.append(f"{after}:")
-        scope.label = after
-        return self.op(f"phi {t} [ {common}, %{before} ], [ {value}, %{end} ]")
-
-    def _scope_of_lines(self) -> int:
-        return next(k for k in range(len(self.scopes) - 1, -1, -1) if self.scopes[k].lines is self.lines)
-
-    # ---- which scope, which lanes ----
-
-    def begin(
-        self, roots: Sequence[Expr], lanes: int, variable: LoopVar | None, innermost: int, written: frozenset[Buffer] = frozenset()
-    ) -> None:
-        """Places everything that `roots` need, the loop variables being bound. `written`: by the stage at hand."""
-        self.lanes, self.vector_variable, self.innermost, self.written = lanes, variable, innermost, written
-        self.mask = None
-        self.epoch += 1
-        self.depth, self.varies, self.uses = {}, {}, {}
-        self._rare_seen = False
-        for e in self.nodes(roots):
-            self._place(e)
-            self._rare_seen = self._rare_seen or e.op == "rare"
-
-    def order(self, roots: Sequence[Expr]) -> list[Expr]:
-        """What `run` must write for `roots`, operands first."""
-        return self._without_rare(list(roots), set()) if self._rare_seen else self.nodes(roots)
-
-    def nodes(self, roots: Sequence[Expr]) -> list[Expr]:
-        """`topological(roots)`, once."""
-        key = tuple(roots)
-        found = self._nodes.get(key)
-        if found is None:
-            found = self._nodes[key] = topological(key)
-        return found
-
-    def _place(self, e: Expr) -> None:
-        op = e.op
-        depth, varies, uses = 0, False, False
-        if op == "load":
-            buffer, offset, guard = e.attr
-            f = self.facts(offset)
-            depth, uses = f.depth, f.uses
-            varies = f.lanes is None or any(f.lanes)
-            if guard is not None:
-                depth, uses, varies = max(depth, self.depth[guard]), uses or self.uses[guard], varies or self.varies[guard]
-            if buffer in self.pinned:
-                depth = self.innermost if buffer in self.written else max(depth, 1)
-        elif op == "index":
-            f = self.facts(e.attr)
-            depth, uses = f.depth, f.uses
-            varies = f.lanes is None or any(f.lanes)
-        elif op == "local":
-            depth, _, varies = self.locals[e.attr]
-            uses = varies
-        else:
-            for a in e.args:
-                d = self.depth[a]
-                if d > depth:
-                    depth = d
-                varies = varies or self.varies[a]
-                uses = uses or self.uses[a]
-        self.depth[e], self.varies[e], self.uses[e] = depth, varies, uses
-
-    def _without_rare(self, roots: list[Expr], known: set[Expr]) -> list[Expr]:
-        """An order of what `roots` need, without what only third arguments of `rare` need and what is `known`."""
-        main: set[Expr] = set()
-        stack = [r for r in roots if r not in known]
-        while stack:
-            e = stack.pop()
-            if e not in main:
-                main.add(e)
-                below = e.args[:2] if e.op == "rare" else children(e)
-                stack += [c for c in below if c not in main and c not in known]
-
-        def needs(e: Expr) -> list[Expr]:
-            if e.op != "rare":
-                return [c for c in children(e) if c in main]
-            return [c for c in e.args[:2] if c in main] + [c for c in topological((e.args[2],)) if c in main]
-
-        order: dict[Expr, None] = {}
-        for root in roots:
-            todo = [(root, False)] if root in main else []
-            while todo:
-                e, ready = todo.pop()
-                if ready:
-                    order[e] = None
-                elif e not in order:
-                    todo.append((e, True))
-                    todo += [(c, False) for c in needs(e) if c not in order]
-        return list(order)
-
-    def facts(self, index: Index) -> IndexFacts:
-        f = self._by_id.get(id(index))
-        if f is None:
-            f = self._facts.get(index)
-            if f is None:
-                f = self._facts[index] = IndexFacts(index)
-            self._by_id[id(index)] = f
-            self._alive.append(index)  # its id stays its own
-        if f.epoch != self.epoch:
-            f.epoch = self.epoch
-            f.depth = max((self._atom_depth(a) for a, _ in f.index.terms), default=0)
-            f.uses = any(self._atom_uses(a) for a, _ in f.index.terms)
-            f.lanes = self._lane_offsets(f.index) if f.uses else (0,) * self.lanes
-        return f
-
-    def _atom_depth(self, a: Atom) -> int:
-        if isinstance(a, LoopVar):
-            return self.variables[a].depth
-        if isinstance(a, Value):
-            return self._expr_depth(a.expr)
-        return self.facts(a.index).depth
-
-    def _expr_depth(self, e: Expr) -> int:
-        if e not in self.depth:
-            self._place_all(e)
-        return self.depth[e]
-
-    def _place_all(self, e: Expr) -> None:
-        for x in topological((e,)):
-            if x not in self.depth:
-                self._place(x)
-
-    def _atom_uses(self, a: Atom) -> bool:
-        if isinstance(a, LoopVar):
-            return a is self.vector_variable
-        if isinstance(a, Value):
-            self._expr_depth(a.expr)
-            return self.uses[a.expr]
-        return self.facts(a.index).uses
-
-    def _lane_offsets(self, index: Index) -> tuple[int, ...] | None:
-        total = [0] * self.lanes
-        for a, c in index.terms:
-            one = self._atom_offsets(a)
-            if one is None:
-                return None
-            if any(one):
-                total = [t + c * o for t, o in zip(total, one, strict=True)]
-        return tuple(total)
-
-    def _atom_offsets(self, a: Atom) -> tuple[int, ...] | None:
-        """Divisions have a constant pattern if the remainder of lane 0 is known modulo the divisor, or if it is known modulo a factor g of
-        the divisor and the lanes stay within one multiple of g."""
-        if isinstance(a, LoopVar):
-            return tuple(range(self.lanes)) if a is self.vector_variable else (0,) * self.lanes
-        if isinstance(a, Value):
-            return None if self.varies[a.expr] else (0,) * self.lanes
-        f = self.facts(a.index)
-        if f.lanes is None or not any(f.lanes):
-            return f.lanes
-        g = a.divisor
-        for atom, c in a.index.terms:
-            g = math.gcd(g, c * (self.variables[atom].align if isinstance(atom, LoopVar) else 1))
-        r = a.index.const % g
-        at = [r + o for o in f.lanes]
-        if g == a.divisor:
-            if isinstance(a, FloorDiv):
-                return tuple(x // g for x in at)
-            return tuple(x % g - r for x in at)
-        if min(at) >= 0 and max(at) < g:
-            return (0,) * self.lanes if isinstance(a, FloorDiv) else f.lanes
-        return None
 
     # ---- values ----
 
@@ -478,7 +171,7 @@ class Code(Writer):
         self.lines = scope.lines
         outer = self._known
         self._known = outer | set(order)
-        inner = self._without_rare([e.args[2]], self._known)
+        inner = self.without_rare([e.args[2]], self._known)
 
         def region() -> str:
             self.run(inner)
@@ -519,7 +212,7 @@ class Code(Writer):
         condition, common = get(e.args[0]), get(e.args[1])
 
         def region() -> str:
-            write(self._without_rare([e.args[2]], known), known)
+            write(self.without_rare([e.args[2]], known), known)
             return select(self, e.dtype, lanes, condition, get(e.args[2]), common)
 
         return self.unlikely(self.any_lane(condition, lanes), common, typed(e.dtype, lanes), region)
@@ -534,9 +227,9 @@ class Code(Writer):
         memo = self.scopes[f.depth].memo
         found = memo.get(f)
         if found is None:
-            own = [(a, c) for a, c in index.terms if self._atom_depth(a) == f.depth]
+            own = [(a, c) for a, c in index.terms if self.atom_depth(a) == f.depth]
             rest = (
-                Index(index.const, tuple((a, c) for a, c in index.terms if self._atom_depth(a) != f.depth))
+                Index(index.const, tuple((a, c) for a, c in index.terms if self.atom_depth(a) != f.depth))
                 if len(own) < len(index.terms)
                 else None
             )
@@ -609,7 +302,7 @@ class Code(Writer):
         regular: list[tuple[Atom, int]] = []
         wild: list[tuple[Atom, int]] = []
         for a, c in index.terms:
-            (wild if self._atom_uses(a) and self._atom_offsets(a) is None else regular).append((a, c))
+            (wild if self.atom_uses(a) and self.atom_offsets(a) is None else regular).append((a, c))
         return Index(index.const, tuple(regular)), Index(0, tuple(wild))
 
     def index_vector(self, index: Index, bits: int) -> str:
@@ -700,7 +393,7 @@ class Code(Writer):
         return name
 
     def pointer(self, buffer: Buffer, index: Index) -> str:
-        """The address of an element in lane 0: the constant last, so that neighbours share the rest, which is in turn built scope by scope."""
+        """The address of an element in lane 0: the constant last, so that neighbours share the rest, which is built scope by scope."""
         t = MEMORY[buffer.dtype]
         p = self._pointer(buffer, Index(0, index.terms) if index.const and index.terms else index, t) if index.terms else self.base(buffer)
         if not index.const:
@@ -716,8 +409,8 @@ class Code(Writer):
         key = (buffer, f)
         found = memo.get(key)
         if found is None:
-            own = Index(0, tuple((a, c) for a, c in index.terms if self._atom_depth(a) == f.depth))
-            rest = Index(0, tuple((a, c) for a, c in index.terms if self._atom_depth(a) != f.depth))
+            own = Index(0, tuple((a, c) for a, c in index.terms if self.atom_depth(a) == f.depth))
+            rest = Index(0, tuple((a, c) for a, c in index.terms if self.atom_depth(a) != f.depth))
             p = self._pointer(buffer, rest, t)
             offset = self.scalar(own)
             self.lines = self.scopes[f.depth].lines
@@ -821,9 +514,9 @@ class Code(Writer):
             return self.pointer(buffer, regular), pattern, None, 0
         assert pattern is not None
         if any(pattern):  # whatever has lanes goes into the vector
-            moving = tuple((a, c) for a, c in regular.terms if self._atom_uses(a))
+            moving = tuple((a, c) for a, c in regular.terms if self.atom_uses(a))
             wild = Index(0, wild.terms + moving)
-            regular = Index(regular.const, tuple((a, c) for a, c in regular.terms if not self._atom_uses(a)))
+            regular = Index(regular.const, tuple((a, c) for a, c in regular.terms if not self.atom_uses(a)))
         bits = 32 if is_small(wild) else 64
         p = self.pointer(buffer, regular)
         v = self.index_vector(wild, bits)
@@ -888,7 +581,7 @@ class Code(Writer):
             if mask is None:
                 self.say(f"store {t} {x}, ptr {p}, align {bytes_}")
             else:
-                self._when(mask, lambda: self.say(f"store {t} {x}, ptr {p}, align {bytes_}"))
+                self.when(mask, lambda: self.say(f"store {t} {x}, ptr {p}, align {bytes_}"))
             return
         pattern = self.facts(offset).lanes
         if pattern == tuple(range(lanes)):
@@ -930,6 +623,7 @@ class Code(Writer):
     def _vector_store(self, t: str, lanes: int, x: str, p: str, bytes_: int, mask: str | None, streaming: bool) -> None:
         v = vector(t, lanes)
         if mask is None:
+            self.streamed = self.streamed or streaming
             self.say(f"store {v} {x}, ptr {p}, align {bytes_ * lanes if streaming else bytes_}{', !nontemporal !1' if streaming else ''}")
             return
         name = self.declarations.add(f"llvm.masked.store.{_mangled(t, lanes)}.p0", "void", [v, "ptr", vector("i1", lanes)])
@@ -939,18 +633,6 @@ class Code(Writer):
         if x is None or y is None:
             return y if x is None else x
         return self.op(f"and {vector('i1', self.lanes)} {x}, {y}")
-
-    def _when(self, condition: str, act: Callable[[], None]) -> None:
-        """if condition: act(), in the innermost scope."""
-        scope = self.scopes[-1]
-        self._label_of(scope)
-        inside, after = self.label(), self.label()
-        self.say(f"br i1 {condition}, label %{inside}, label %{after}")
-        self.lines.append(f"{inside}:")
-        act()
-        self.say(f"br label %{after}")
-        self.lines.append(f"{after}:")
-        scope.label = after
 
     def tail_mask(self, count: str | int, lanes: int = 0, most: int = 0) -> str:
         """Lanes below `count` exist; of the stage's vectors, or of others. `most`: 0 < count <= most is known."""

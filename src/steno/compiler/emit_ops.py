@@ -169,7 +169,8 @@ def _float_intrinsic(intrinsic: str) -> Emit:
 
 
 for _name, _intrinsic in (
-    ("fma", "fma"), ("sqrt", "sqrt"), ("floor", "floor"), ("ceil", "ceil"), ("round_even", "roundeven"), ("trunc", "trunc"), ("copysign", "copysign"),
+    ("fma", "fma"), ("sqrt", "sqrt"), ("floor", "floor"), ("ceil", "ceil"), ("round_even", "roundeven"), ("trunc", "trunc"),
+    ("copysign", "copysign"),
 ):  # fmt: skip
     OPS[_name] = _float_intrinsic(_intrinsic)
 
@@ -196,7 +197,7 @@ OPS["popcnt"] = lambda w, e, lanes, a: w.call("ctpop", REGISTER[e.dtype], lanes,
 
 
 def _scale(w: Writer, e: Expr, lanes: int, a: Sequence[str]) -> str:
-    """x * 2**n: vscalef, or two exact powers of two, of which only the second product rounds. Beyond the clamps all outcomes are 0 or infinite."""
+    """x * 2**n: vscalef, or two powers of two, only the second product rounds. Beyond the clamps all outcomes are 0 or infinite."""
     dtype = e.dtype
     t, single = typed(dtype, lanes), dtype == F32
     if w.target.name == "avx512" and lanes in ((4, 8, 16) if single else (2, 4, 8)):

@@ -3,8 +3,8 @@
     for i: for j: out[i, j] = f(x[j, i], ...)  -->  for tiles of W x W: x's rows are read along i, turned in registers into a small array,
                                                     and the body reads that along j
 
-so that each cache line of x is read whole and once, instead of one element of it at a time. Some tiles side by side along i are done together:
-memory likes neighbouring lines.
+so that each cache line of x is read whole and once, instead of one element of it at a time. Some tiles side by side along i are done
+together: memory likes neighbouring lines.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
-from steno.compiler.emit_code import Bound, Code
+from steno.compiler.emit_code import Code
+from steno.compiler.emit_maps import lane_dtypes, roots_of, run_stores, stored_by, streaming
 from steno.compiler.emit_ops import MEMORY, vector
-from steno.compiler.emit_stages import lane_dtypes, roots_of, run_stores, stored_by, streaming
+from steno.compiler.emit_scopes import Bound
 from steno.compiler.target import Target
 from steno.ir.expr import Expr, topological
 from steno.ir.index import LoopVar
@@ -48,7 +49,12 @@ def find_tiling(kernel: Kernel, target: Target) -> Tiling | None:
     if not outer or len(kernel.stages) != 1:
         return None
     stage = kernel.stages[0]
-    if not isinstance(stage, MapStage) or stage.sequential or [v for v in stage.vars if v.extent != 1] != list(stage.vars) or len(stage.vars) != 1:
+    if (
+        not isinstance(stage, MapStage)
+        or stage.sequential
+        or [v for v in stage.vars if v.extent != 1] != list(stage.vars)
+        or len(stage.vars) != 1
+    ):
         return None
     across, along = outer[-1], stage.vars[0]
     nodes = topological(roots_of(stage.stores))

@@ -1,7 +1,7 @@
 """LLVM IR text -> object file -> executable code, by llvmlite.
 
-The way is the same whether an object comes from the compiler or from a cache: `compile_object` gives its bytes, `link` loads them. No address
-stands in an object. What `link` returns must outlive every run of the code.
+The way is the same whether an object comes from the compiler or from a cache: `compile_object` gives its bytes, `load` loads them. No
+address stands in an object. What `load` returns must outlive every run of the code.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The checker of loop programs: everything the code generator takes for granted. `check(program)` raises InvalidProgram, which says where and why."""
+"""The checker of loop programs: everything the code generator takes for granted.
+
+`check(program)` raises InvalidProgram, which says where and why.
+"""
 
 from __future__ import annotations
 

@@ -46,8 +46,8 @@ def run(
     library: Mapping[str, Callable[[Sequence[np.ndarray], Sequence[int]], int]] = {},
     host: Callable[[int, Sequence[np.ndarray]], int] | None = None,
 ) -> list[np.ndarray]:
-    """`inputs`: one flat array of the buffer's dtype and size each. `library[symbol](buffers, meta)` and `host(index, buffers)` return a status;
-    one other than 0 raises RuntimeError."""
+    """`inputs`: one flat array of the buffer's dtype and size each. `library[symbol](buffers, meta)` and `host(index, buffers)` return a
+    status; one other than 0 raises RuntimeError."""
     memory: Memory = {}
     for b, x in zip(program.inputs, inputs, strict=True):
         if x.shape != (b.size,) or x.dtype != b.dtype:

@@ -11,7 +11,8 @@
         %1 = const float32 0x1.8p+0
         %2 = mul float32 %0 %1
         row[v] = %2                                  `if %k` at the end: the guard
-      row r:100 -> s                                 `block index` at the end of a partial one; also: tree r:n, column lane:n r:n, running [lane:n] r:n
+      row r:100 -> s                                 `block index` at the end of a partial one; also tree r:n, column lane:n r:n,
+                                                     running [lane:n] r:n
         %3 = load float32 row[r]
         elements %3
         %4 = acc float32 0
@@ -26,7 +27,7 @@
     host 0 (x y)
     copy x -> t
 
-A buffer that is an input and an output is `inout`. Expressions are numbered within a kernel, each written before the stage that uses it first.
+A buffer that is an input and an output is `inout`. Expressions are numbered within a kernel, each written in the first stage that uses it.
 """
 
 from __future__ import annotations

@@ -1,0 +1,596 @@
+"""Reductions and running folds as loops of vector code: the canonical order of `ir/loops.py` exactly, whatever the vector width."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, final
+
+import numpy as np
+
+from steno.compiler.emit_code import Code, power_above
+from steno.compiler.emit_maps import (
+    LONG_BODY,
+    Range,
+    body_size,
+    constant_or_op,
+    dtypes_of,
+    least,
+    memory_dtypes,
+    roots_of,
+    run_stores,
+    stored_by,
+)
+from steno.compiler.emit_ops import BOOL, MEMORY, REGISTER, typed, vector
+from steno.compiler.emit_scopes import Bound
+from steno.ir.expr import Expr, index_values, topological
+from steno.ir.index import LoopVar
+from steno.ir.loops import BLOCK, LANES, ColReduce, Cumulate, Fold, RowReduce, TreeReduce
+
+ROW_BODY = 12  # operations on an element beyond which lanes are kept in memory instead of writing the body for each of them
+UNROLLED = 8  # elements of a column that are folded in registers
+COLUMN_UNIT = 128  # lanes of a flat kernel that threads share out
+SCRATCH_BYTES = 1 << 20
+
+
+@final
+class _Folder:
+    """Writes the combining function of a Fold."""
+
+    def __init__(self, c: Code, fold: Fold) -> None:
+        self.c = c
+        self.fold = fold
+        self.nodes = topological(fold.combine)
+        plain = any(e.op == "rare" for e in self.nodes)
+        self.order = c.without_rare(list(fold.combine), set()) if plain else self.nodes
+        self.dtypes = [e.dtype for e in fold.combine]
+        self.count = len(fold.combine)
+
+    def combine(self, accs: Sequence[str], elements: Sequence[str], lanes: int) -> list[str]:
+        leaves = {e: (accs if e.op == "acc" else elements)[e.attr] for e in self.nodes if e.op in ("acc", "elt")}
+        return self.c.inline(self.order, self.fold.combine, leaves, lanes)
+
+    def identity(self, lanes: int) -> list[str]:
+        return self.c.inline(topological(self.fold.identity), self.fold.identity, {}, lanes)
+
+    def finish(self, outcome: Sequence[str], lanes: int) -> list[str]:
+        """combine(identity, outcome)"""
+        return self.combine(self.identity(lanes), outcome, lanes)
+
+    def choose(self, mask: str | None, new: Sequence[str], old: Sequence[str], lanes: int) -> list[str]:
+        """new where mask, else old."""
+        if mask is None:
+            return list(new)
+        m = vector("i1", lanes)
+        types = [typed(d, lanes) for d in self.dtypes]
+        return [self.c.op(f"select {m} {mask}, {t} {x}, {t} {y}") for t, x, y in zip(types, new, old, strict=True)]
+
+
+@final
+class _Slots:
+    """Accumulators in memory: for each of the fold's values an array of `count` vectors of `width` elements."""
+
+    def __init__(self, c: Code, dtypes: Sequence[np.dtype], count: int, width: int) -> None:
+        self.c = c
+        self.width = width
+        self.dtypes = dtypes
+        if count * width * sum(d.itemsize for d in dtypes) > SCRATCH_BYTES:
+            raise NotImplementedError(
+                f"a reduction needs {count} x {width} partial results on the stack; reduce blocks in parallel, then a TreeReduce"
+            )
+        self.arrays = [c.alloca(MEMORY[d], count * width) for d in dtypes]
+
+    def _at(self, array: str, dtype: np.dtype, slot: str | int, element: int) -> str:
+        offset = constant_or_op(self.c, "add", constant_or_op(self.c, "mul", slot, self.width) if self.width > 1 else slot, element)
+        return array if offset == 0 else self.c.op(f"getelementptr {MEMORY[dtype]}, ptr {array}, i64 {offset}")
+
+    def load(self, slot: str | int, element: int, lanes: int) -> list[str]:
+        out = []
+        for array, d in zip(self.arrays, self.dtypes, strict=True):
+            p = self._at(array, d, slot, element)
+            x = self.c.op(f"load {vector(MEMORY[d], lanes)}, ptr {p}, align {d.itemsize}")
+            out.append(self.c.op(f"trunc {vector('i8', lanes)} {x} to {vector('i1', lanes)}") if d == BOOL else x)
+        return out
+
+    def store(self, slot: str | int, element: int, lanes: int, values: Sequence[str]) -> None:
+        for array, d, v in zip(self.arrays, self.dtypes, values, strict=True):
+            p = self._at(array, d, slot, element)
+            x = self.c.to_memory(d, v, lanes)
+            self.c.say(f"store {vector(MEMORY[d], lanes)} {x}, ptr {p}, align {d.itemsize}")
+
+    def tree(self, folder: _Folder, n: str | int, most: int, elements: Sequence[int], lanes: int) -> None:
+        """The halving tree over slots 0 .. n-1 (n <= most), for each vector at `elements`; the outcome is in slot 0."""
+        c = self.c
+        if most <= 1:
+            return
+        top = power_above(most) // 2
+        k = c.open_loop(0, top.bit_length())
+        h = c.op(f"lshr i64 {top}, {k}")
+        rest = c.op(f"sub i64 {n}, {h}")
+        bound = c.call("smin", "i64", 1, (h, rest))
+        i = c.open_loop(0, bound)
+        j = c.op(f"add i64 {i}, {h}")
+        for at in elements:
+            self.store(i, at, lanes, folder.combine(self.load(i, at, lanes), self.load(j, at, lanes), lanes))
+        c.close_loop(may_be_empty=isinstance(n, str))
+        c.close_loop()
+
+
+# ---- RowReduce ----
+
+
+@final
+class RowReducer:
+    """Lanes are kept as vectors in registers if the body is short, else in memory."""
+
+    def __init__(self, c: Code, stage: RowReduce) -> None:
+        self.c, self.stage = c, stage
+        self.folder = _Folder(c, stage.fold)
+        self.n = stage.var.extent
+        self.width = self.vectors = 0
+        self.exist: str | int = 0  # lanes of the block at hand that have an element
+        self.order: list[Expr] = []
+
+    def emit(self) -> None:
+        c, stage, folder, n = self.c, self.stage, self.folder, self.n
+        depth = len(c.scopes) - 1
+        if n == 0:
+            self.bind(depth, folder.identity(1))
+            return
+        self.width = min(c.target.lanes(dtypes_of(c, stage.elements)), power_above(min(n, LANES)))
+        self.vectors = min(LANES, power_above(n)) // self.width
+        blocks = -(-n // BLOCK)
+        if stage.block is not None:
+            c.begin([*index_values(stage.block)], 1, None, depth)
+            c.run(c.order([*index_values(stage.block)]))
+            base = constant_or_op(c, "mul", c.scalar(stage.block), BLOCK)
+            c.lines = c.scopes[-1].lines
+            self.bind(depth, self.block(base, self.block_size(base)))
+            return
+        if blocks == 1:
+            self.bind(depth, folder.finish(self.block(0, n), 1))
+            return
+        slots = _Slots(c, folder.dtypes, blocks, 1)
+        b = c.open_loop(0, blocks)
+        base = c.op(f"mul i64 {b}, {BLOCK}")
+        outcome = self.block(base, self.block_size(base))
+        slots.store(b, 0, 1, outcome)
+        c.close_loop()
+        slots.tree(folder, blocks, blocks, [0], 1)
+        self.bind(depth, folder.finish(slots.load(0, 0, 1), 1))
+
+    def bind(self, depth: int, values: Sequence[str]) -> None:
+        for name, v in zip(self.stage.locals, values, strict=True):
+            self.c.locals[name] = depth, v, False
+
+    def block_size(self, base: str | int) -> str | int:
+        if self.n % BLOCK == 0:
+            return BLOCK
+        return min(BLOCK, self.n - base) if isinstance(base, int) else least(self.c, self.c.op(f"sub i64 {self.n}, {base}"), BLOCK)
+
+    def block(self, base: str | int, m: str | int) -> list[str]:
+        """The m elements from position `base` on, a multiple of BLOCK: one block's outcome."""
+        c, var = self.c, self.stage.var
+        depth = len(c.scopes)
+        c.variables[var] = Bound(depth, base, self.width)
+        c.begin(self.stage.elements, self.width, var if self.width > 1 else None, depth)
+        self.order = c.order(self.stage.elements)
+        last = self.n % BLOCK or BLOCK  # elements of the last block
+        self.exist = LANES if (self.n >= BLOCK and last >= LANES) else min(m, LANES) if isinstance(m, int) else least(c, m, LANES)
+        size = body_size(c, self.order, depth) + len(self.folder.nodes) // 2
+        chunks = -(-min(self.n, LANES) // self.width)
+        if size <= ROW_BODY or chunks == 1 and self.n <= LANES or self.n <= LANES and size * chunks <= LONG_BODY:
+            vectors = self.in_registers(base, m, last)
+        else:
+            vectors = self.in_memory(base, m)
+        return self.lanes_tree(vectors)
+
+    def elements(self, at: str | int, mask: str | None) -> list[str]:
+        c = self.c
+        c.next_copy(self.stage.var, at, mask)
+        c.run(self.order)
+        out = [c.vector_of(e) for e in self.stage.elements]
+        c.lines = c.scopes[-1].lines
+        return out
+
+    def in_registers(self, base: str | int, m: str | int, last: int) -> list[list[str]]:
+        c, folder, width = self.c, self.folder, self.width
+        constant_m = isinstance(m, int)
+        vectors: list[list[str]] = []
+        c.open()
+        for j in range(self.vectors):
+            mask = None
+            if isinstance(self.exist, int):
+                left = self.exist - j * width
+                if left <= 0:
+                    break
+                if left < width:
+                    mask = c.tail_mask(left)
+            else:
+                mask = c.tail_mask(c.op(f"sub i64 {self.exist}, {j * width}"))
+            at = constant_or_op(c, "add", base, j * width)
+            vectors.append(self.elements(at, mask))
+        c.close()
+        rows: str | int = m // LANES if constant_m else c.op(f"lshr i64 {m}, {LANES.bit_length() - 1}")
+        if not (constant_m and rows <= 1):
+            carried = [[c.name() for _ in x] for x in vectors]
+            end = constant_or_op(c, "mul", rows, LANES)
+            r = c.open_loop(LANES, end, LANES)
+            following = self.row(base, r, carried)
+            c.close_loop(self.phis(carried, vectors, following), may_be_empty=not constant_m)
+            vectors = following if constant_m else carried
+        rest = last % LANES
+        if rest and not (constant_m and m < LANES):
+            c.open()
+            done = m - m % LANES if constant_m else self.rows_done(m)
+            for j in range(len(vectors)):
+                if isinstance(done, int):
+                    left: str | int = m - done - j * width
+                    if left <= 0:
+                        break
+                    mask = c.tail_mask(left) if left < width else None
+                else:
+                    mask = c.tail_mask(c.op(f"sub i64 {c.op(f'sub i64 {m}, {done}')}, {j * width}"))
+                at = constant_or_op(c, "add", self.plus(base, done), j * width)
+                new = folder.combine(vectors[j], self.elements(at, mask), width)
+                vectors[j] = folder.choose(mask, new, vectors[j], width)
+            c.close()
+        return vectors
+
+    def rows_done(self, m: str | int) -> str:
+        whole = self.c.op(f"and i64 {m}, {-LANES}")
+        return self.c.call("smax", "i64", 1, (whole, str(LANES)))
+
+    def plus(self, x: str | int, y: str | int) -> str | int:
+        if isinstance(x, int) and isinstance(y, int):
+            return x + y
+        return y if x == 0 else self.c.op(f"add i64 {x}, {y}")
+
+    def row(self, base: str | int, r: str, accs: list[list[str]]) -> list[list[str]]:
+        c = self.c
+        start = self.plus(base, r)
+        out = []
+        for j, acc in enumerate(accs):
+            at = constant_or_op(c, "add", start, j * self.width)
+            out.append(self.folder.combine(acc, self.elements(at, None), self.width))
+        return out
+
+    def phis(self, names: list[list[str]], first: list[list[str]], following: list[list[str]]) -> list[tuple[str, str, str, str]]:
+        types = [typed(d, self.width) for d in self.folder.dtypes]
+        return [q for n, f, g in zip(names, first, following, strict=True) for q in zip(n, types, f, g, strict=True)]
+
+    def in_memory(self, base: str | int, m: str | int) -> list[list[str]]:
+        """The body once, for one vector: lane accumulators live in an array of LANES; the first row is stored, later ones are combined."""
+        c, folder, width = self.c, self.folder, self.width
+        slots = _Slots(c, folder.dtypes, LANES // width, width)
+        q = c.open_loop(0, m, width)
+        mask = None
+        if self.n % width:
+            mask = c.tail_mask(c.op(f"sub i64 {m}, {q}"), most=BLOCK)
+        new = self.elements(self.plus(base, q), mask)
+        slot = c.op(f"and i64 {c.op(f'lshr i64 {q}, {width.bit_length() - 1}')}, {LANES // width - 1}")
+        if self.n > LANES:
+            old = slots.load(slot, 0, width)
+            both = folder.choose(mask, folder.combine(old, new, width), old, width)
+            first = c.splat(c.op(f"icmp slt i64 {q}, {LANES}"), "i1", width)
+            new = folder.choose(first, new, both, width)
+        slots.store(slot, 0, width, new)
+        c.close_loop()
+        count = -(-self.exist // width) if isinstance(self.exist, int) else self.vectors
+        return [slots.load(j, 0, width) for j in range(count)]
+
+    def lanes_tree(self, vectors: list[list[str]]) -> list[str]:
+        """The halving tree over the lanes: whole vectors while the halves are that large, then halves of the one that remains."""
+        c, folder, width = self.c, self.folder, self.width
+        h = self.vectors * width // 2
+        while h >= width:
+            half = h // width
+            for j in range(half):
+                if j + half >= len(vectors):
+                    break
+                mask = self.exists(h + j * width, width)
+                new = folder.combine(vectors[j], vectors[j + half], width)
+                vectors[j] = folder.choose(mask, new, vectors[j], width)
+            vectors = vectors[:half]
+            h //= 2
+        (values,) = vectors
+        while h:
+            low = [c.shuffle(v, REGISTER[d], 2 * h, range(h)) for v, d in zip(values, folder.dtypes, strict=True)]
+            if not isinstance(self.exist, int) or self.exist > h:
+                high = [c.shuffle(v, REGISTER[d], 2 * h, range(h, 2 * h)) for v, d in zip(values, folder.dtypes, strict=True)]
+                low = folder.choose(self.exists(h, h), folder.combine(low, high, h), low, h)
+            values = low
+            h //= 2
+        return values
+
+    def exists(self, start: int, lanes: int) -> str | None:
+        """Mask of the lanes start, start + 1, ... that exist; None if all do."""
+        c = self.c
+        if isinstance(self.exist, int) and self.exist >= start + lanes:
+            return None
+        count = constant_or_op(c, "sub", self.exist, start)
+        if lanes == 1:
+            return "true" if isinstance(count, int) else c.op(f"icmp sgt i64 {count}, 0")
+        saved, c.lanes = c.lanes, lanes
+        mask = c.tail_mask(count)
+        c.lanes = saved
+        return mask
+
+
+# ---- TreeReduce ----
+
+
+def emit_tree(c: Code, stage: TreeReduce) -> None:
+    folder = _Folder(c, stage.fold)
+    depth = len(c.scopes) - 1
+    n = stage.var.extent
+    if n == 0:
+        outcome = folder.identity(1)
+    else:
+        slots = _Slots(c, folder.dtypes, n, 1)
+        c.variables[stage.var] = Bound(depth + 1, 0)
+        i = c.open_loop(0, n)
+        c.variables[stage.var].value = i
+        c.begin(stage.elements, 1, None, depth + 1)
+        c.run(c.order(stage.elements))
+        values = [c.value(e) for e in stage.elements]
+        c.lines = c.scopes[-1].lines
+        slots.store(i, 0, 1, values)
+        c.close_loop()
+        slots.tree(folder, n, n, [0], 1)
+        outcome = folder.finish(slots.load(0, 0, 1), 1)
+    for name, v in zip(stage.locals, outcome, strict=True):
+        c.locals[name] = depth, v, False
+
+
+# ---- ColReduce, Cumulate: tiles of lanes ----
+
+
+Tile = Callable[[Sequence["str | int"], int, "str | None"], None]
+
+
+def _tiles(c: Code, lane: LoopVar, span: Range | None, lanes: int, most: int, masked: bool, tile: Tile) -> None:
+    """Covers the lanes: `tile(starts, lanes, mask)` writes the work of several neighbouring vectors at the present place, in a scope of the
+    lane's depth that is opened here."""
+    start, end = span if span is not None else (0, lane.extent)
+    if isinstance(end, int) and isinstance(start, int):
+        n = end - start
+        count = most
+        while count > 1 and count * lanes > n:
+            count //= 2
+        main = n // (count * lanes) * count * lanes
+        if main == count * lanes:
+            c.open()
+            tile([k * lanes for k in range(count)], lanes, None)
+            c.close()
+        elif main:
+            v = c.open_loop(0, main, count * lanes)
+            tile([constant_or_op(c, "add", v, k * lanes) for k in range(count)], lanes, None)
+            c.close_loop()
+        if n - main == 0:
+            return
+        if masked and n - main < lanes:
+            c.open()
+            tile([main], lanes, c.tail_mask(n - main, lanes))
+            c.close()
+            return
+        start = main
+        dynamic = False
+    else:
+        length = c.op(f"sub i64 {end}, {start}")
+        whole = c.op(f"and i64 {length}, {-most * lanes}")
+        main_end = c.op(f"add i64 {start}, {whole}")
+        v = c.open_loop(start, main_end, most * lanes)
+        tile([constant_or_op(c, "add", v, k * lanes) for k in range(most)], lanes, None)
+        c.close_loop(may_be_empty=True)
+        start = main_end
+        dynamic = True
+    width = lanes if masked else 1
+    v = c.open_loop(start, end, width)
+    mask = c.tail_mask(c.op(f"sub i64 {end}, {v}"), width, lane.extent) if masked else None
+    tile([v], width, mask)
+    c.close_loop(may_be_empty=dynamic)
+
+
+def column_vectors(size: int, lanes: int) -> int:
+    """Neighbouring vectors reduced side by side: long stretches of memory for short bodies."""
+    return max(1, min(8 if size <= 8 else 4 if size <= 24 else 2, COLUMN_UNIT // lanes))
+
+
+def _lanes_of(c: Code, dtypes: set[np.dtype], lane: LoopVar, masked: bool) -> int:
+    return min(c.target.lanes(dtypes), power_above(lane.extent) if masked else power_above(lane.extent + 1) // 2)
+
+
+@final
+class ColumnReducer:
+    """A tile of neighbouring vectors at a time."""
+
+    def __init__(self, c: Code, stage: ColReduce) -> None:
+        self.c, self.stage = c, stage
+        self.folder = _Folder(c, stage.fold)
+        self.n = stage.var.extent
+        self.roots, self.written = roots_of(stage.stores), stored_by(stage)
+        self.size = len(c.nodes(stage.elements)) + len(self.folder.nodes)
+        self.depth = len(c.scopes)  # of the lane
+        # of the tile at hand
+        self.starts: Sequence[str | int] = ()
+        self.width = 1
+        self.mask: str | None = None
+        self.memos: list[dict[Any, Any]] = []
+
+    def emit(self, span: Range | None) -> None:
+        c, stage = self.c, self.stage
+        if stage.lane.extent == 0:
+            return
+        masked = c.target.masked(memory_dtypes(c, [*stage.elements, *self.roots]) | {b.dtype for b in self.written})
+        lanes = _lanes_of(c, dtypes_of(c, stage.elements), stage.lane, masked)
+        _tiles(c, stage.lane, span, lanes, column_vectors(self.size, lanes), masked, self.tile)
+
+    def tile(self, starts: Sequence[str | int], width: int, mask: str | None) -> None:
+        c, stage = self.c, self.stage
+        self.starts, self.width, self.mask = starts, width, mask
+        self.memos = [{} for _ in starts]
+        c.variables[stage.lane] = Bound(self.depth, starts[0], width)
+        if self.n == 0:
+            outcome = [self.folder.identity(width) for _ in starts]
+        elif self.n <= UNROLLED and self.n * self.size * len(starts) <= 2 * LONG_BODY:
+            outcome = self.in_registers()
+        else:
+            outcome = self.in_memory()
+        for name in stage.locals:
+            c.locals[name] = self.depth, "", width > 1
+        c.begin(self.roots, width, self.vector_variable, self.depth, self.written)
+        order = c.order(self.roots)
+        for j in range(len(starts)):
+            self.at(j)
+            values = outcome[j] if self.n == 0 else self.folder.finish(outcome[j], width)
+            for name, v in zip(stage.locals, values, strict=True):
+                c.locals[name] = self.depth, v, width > 1
+            c.run(order)
+            run_stores(c, stage.stores)
+        c.lines = c.scopes[-1].lines
+
+    @property
+    def vector_variable(self) -> LoopVar | None:
+        return self.stage.lane if self.width > 1 else None
+
+    def at(self, j: int) -> None:
+        """To vector j of the tile."""
+        self.c.switch_copy(self.stage.lane, self.starts[j], self.memos[j], self.mask)
+
+    def in_registers(self) -> list[list[str]]:
+        """A short column, written out: the tree bottom up, so that few partial results are alive."""
+        c, stage, n = self.c, self.stage, self.n
+        c.variables[stage.var] = Bound(self.depth + 1, 0)
+        c.begin(stage.elements, self.width, self.vector_variable, self.depth + 1)
+        order = c.order(stage.elements)
+        top = power_above(n)
+
+        def subtree(i: int, step: int) -> list[str]:
+            if step == top:
+                c.variables[stage.var].value = i
+                c.open()
+                c.run(order)
+                out = [c.vector_of(e) for e in stage.elements]
+                c.close()
+                return out
+            left = subtree(i, 2 * step)
+            return self.folder.combine(left, subtree(i + step, 2 * step), self.width) if i + step < n else left
+
+        outcome = []
+        for j in range(len(self.starts)):
+            self.at(j)
+            outcome.append(subtree(0, 1))
+        return outcome
+
+    def in_memory(self) -> list[list[str]]:
+        """LANES accumulators for each lane of the tile, in memory; rows in ascending order, so that memory is read in stretches."""
+        c, folder, n, width = self.c, self.folder, self.n, self.width
+        places = [j * width for j in range(len(self.starts))]
+        blocks = -(-n // BLOCK)
+        slots = _Slots(c, folder.dtypes, min(n, LANES), len(places) * width)
+        if blocks == 1:
+            self.block(slots, 0, n, places)
+            return [slots.load(0, p, width) for p in places]
+        partial = _Slots(c, folder.dtypes, blocks, len(places) * width)
+        b = c.open_loop(0, blocks)
+        base = c.op(f"mul i64 {b}, {BLOCK}")
+        self.block(slots, base, BLOCK if n % BLOCK == 0 else least(c, c.op(f"sub i64 {n}, {base}"), BLOCK), places)
+        for p in places:
+            partial.store(b, p, width, slots.load(0, p, width))
+        c.close_loop()
+        partial.tree(folder, blocks, blocks, places, width)
+        return [partial.load(0, p, width) for p in places]
+
+    def block(self, slots: _Slots, base: str | int, m: str | int, places: Sequence[int]) -> None:
+        """The m rows from `base` on, folded into slot 0."""
+        c, folder, n, width = self.c, self.folder, self.n, self.width
+
+        def keep(r: str, p: int, values: list[str]) -> None:
+            slots.store(r, p, width, values)
+
+        def add(r: str, p: int, values: list[str]) -> None:
+            slot = c.op(f"and i64 {r}, {LANES - 1}")
+            slots.store(slot, p, width, folder.combine(slots.load(slot, p, width), values, width))
+
+        def keep_or_add(r: str, p: int, values: list[str]) -> None:
+            slot = c.op(f"and i64 {r}, {LANES - 1}")
+            both = folder.combine(slots.load(slot, p, width), values, width)
+            first = c.splat(c.op(f"icmp slt i64 {r}, {LANES}"), "i1", width)
+            slots.store(slot, p, width, folder.choose(first, values, both, width))
+
+        first_rows = least(c, m, LANES)
+        if n > LANES and self.size > 2 * ROW_BODY:
+            self.rows(base, 0, m, places, keep_or_add)
+        else:
+            self.rows(base, 0, first_rows, places, keep)
+            if n > LANES:
+                self.rows(base, LANES, m, places, add)
+        slots.tree(folder, first_rows, min(n, LANES), places, width)
+
+    def rows(self, base: str | int, start: int, end: str | int, places: Sequence[int], work: Callable[[str, int, list[str]], None]) -> None:
+        c, stage = self.c, self.stage
+        inner = len(c.scopes)
+        r = c.open_loop(start, end)
+        c.variables[stage.var] = Bound(inner, r if base == 0 else c.op(f"add i64 {base}, {r}"))
+        c.begin(stage.elements, self.width, self.vector_variable, inner)
+        order = c.order(stage.elements)
+        for j, p in enumerate(places):
+            self.at(j)
+            c.run(order)
+            values = [c.vector_of(e) for e in stage.elements]
+            c.lines = c.scopes[-1].lines
+            work(r, p, values)
+        c.close_loop(may_be_empty=isinstance(end, str))
+
+
+def emit_running(c: Code, stage: Cumulate) -> None:
+    lane, var, n = stage.lane, stage.var, stage.var.extent
+    if n == 0 or lane is not None and lane.extent == 0:
+        return
+    folder = _Folder(c, stage.fold)
+    written = stored_by(stage)
+    roots = [*stage.elements, *roots_of(stage.stores)]
+    depth = len(c.scopes)
+
+    def tile(starts: Sequence[str | int], width: int, mask: str | None) -> None:
+        vector_variable = lane if width > 1 else None
+        if lane is not None:
+            c.variables[lane] = Bound(depth, starts[0], width)
+        memos: list[dict[Any, Any]] = [{} for _ in starts]
+        inner = len(c.scopes)
+        carried = [[c.name() for _ in range(folder.count)] for _ in starts]
+        first = folder.identity(width)
+        r = c.open_loop(0, n)
+        c.variables[var] = Bound(inner, r)
+        for name in stage.locals:
+            c.locals[name] = inner, "", width > 1
+        c.begin(roots, width, vector_variable, inner, written)
+        order, store_order = c.order(stage.elements), c.order(roots)
+        following = []
+        for j in range(len(starts)):
+            if lane is not None:
+                c.switch_copy(lane, starts[j], memos[j], mask)
+            c.run(order)
+            values = [c.vector_of(e) for e in stage.elements]
+            c.lines = c.scopes[-1].lines
+            accs = folder.combine(carried[j], values, width)
+            for name, v in zip(stage.locals, accs, strict=True):
+                c.locals[name] = inner, v, width > 1
+            c.run(store_order)
+            run_stores(c, stage.stores)
+            c.lines = c.scopes[-1].lines
+            following.append(accs)
+        types = [typed(d, width) for d in folder.dtypes]
+        c.close_loop([q for names, nexts in zip(carried, following, strict=True) for q in zip(names, types, first, nexts, strict=True)])
+
+    if lane is None or lane.extent == 1:
+        c.open()
+        if lane is not None:
+            c.variables[lane] = Bound(depth, 0)
+        tile([0], 1, None)
+        c.close()
+        return
+    masked = c.target.masked(memory_dtypes(c, roots) | {b.dtype for b in written})
+    lanes = _lanes_of(c, dtypes_of(c, roots), lane, masked)
+    size = len(c.nodes(roots)) + len(folder.nodes)
+    _tiles(c, lane, None, lanes, min(4, column_vectors(size, lanes)), masked, tile)
