@@ -32,6 +32,7 @@ import numpy as np
 
 ROOT = Path(__file__).resolve().parent.parent
 BATCH = 64
+FORMAT = 1  # of calls and answers: another number makes cached answers void
 NO_JAX = "no interpreter with JAX (STENO_JAX_PYTHON)"
 
 
@@ -247,7 +248,7 @@ class Peer:
     def __init__(self, interpreter: Path) -> None:
         self.interpreter = interpreter
         packages = sorted(p.name for p in interpreter.parent.parent.glob("lib/python*/site-packages/jax*.dist-info"))
-        self._salt = repr(packages).encode() + Path(__file__).read_bytes()
+        self._salt = repr((packages, FORMAT)).encode()
         self._cache_path = ROOT / "build" / "peer-cache"
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -388,3 +389,14 @@ def _equal(got: Any, want: Any, rtol: float, atol: float) -> bool:
             return _equal(got.real, want.real, rtol, atol) and _equal(got.imag, want.imag, rtol, atol)
         close = np.abs(got - want) <= rtol * np.abs(want) + atol
         return bool(np.all(close | (got == want) | (np.isnan(got) & np.isnan(want))))
+
+
+def compare_all(calls: Sequence[Call | Expr], *, rtol: float = 2e-5, atol: float = 1e-6, weak: bool = True) -> None:
+    """Runs the calls on both sides; AssertionError that lists every difference. The tolerances are for floats only."""
+    server = peer()
+    assert server is not None, NO_JAX
+    found = []
+    for call, want, got in zip(calls, server.batch(calls), run_here(calls), strict=True):
+        if d := differences(got, want, rtol=rtol, atol=atol, weak=weak):
+            found.append(f"{call}\n    " + "\n    ".join(d))
+    assert not found, f"{len(found)} of {len(calls)} calls differ:\n" + "\n".join(found)

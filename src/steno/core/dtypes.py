@@ -274,8 +274,10 @@ def is_inexact(dtype: Any) -> bool:
 
 
 def to_inexact(dtype: Any) -> Any:
-    """Integers and bools --> the default float; floats and complex stay."""
-    return dtype if is_inexact(dtype) else default_float()
+    """64-bit integers --> float64, other integers and bools --> float32; floats and complex stay."""
+    if is_inexact(dtype):
+        return dtype
+    return float64 if dtype == int64 or dtype == uint64 else float32
 
 
 def default_float() -> Any:

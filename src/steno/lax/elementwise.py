@@ -186,10 +186,10 @@ def mul(x: ArrayLike, y: ArrayLike, *, out_dtype: DTypeLike | None = None) -> Ar
 
 def pow(x: ArrayLike, y: ArrayLike) -> Array:
     """x to the power y. x is a float or complex; y has its dtype, or is an integer."""
-    if type(y) is int:
-        return integer_pow(x, y)
-    x, y = as_operand("pow", x, 0), as_operand("pow", y, 1)
-    return elementwise(p.pow_p, x, y)
+    x = as_operand("pow", x, 0)
+    if type(y) is int and dtypes.is_inexact(x.aval.dtype):
+        return p.integer_pow_p(x, y=y)
+    return elementwise(p.pow_p, x, as_operand("pow", y, 1))
 
 
 def polynomial(x: ArrayLike, coeffs: Any, *, unroll: int | None = None) -> Array:

@@ -33,6 +33,7 @@ from steno.numpy.operands import (
     operand,
     promoted,
     promoted_inexact,
+    settled,
     strong,
     to_inexact,
     to_numeric,
@@ -170,16 +171,16 @@ def log10(x: ArrayLike, /) -> Array:
 
 def deg2rad(x: ArrayLike, /) -> Array:
     """Degrees to radians."""
-    x = unary_operand("deg2rad", x)
-    x = convert(x, *to_inexact(*type_of(x)))
-    return p.mul_p(x, const(math.pi / 180, x.aval.dtype))
+    v = unary_operand("deg2rad", x)
+    v = convert(v, *to_inexact(*type_of(v)))
+    return settled(p.mul_p(v, const(math.pi / 180, v.aval.dtype)), x)
 
 
 def rad2deg(x: ArrayLike, /) -> Array:
     """Radians to degrees."""
-    x = unary_operand("rad2deg", x)
-    x = convert(x, *to_inexact(*type_of(x)))
-    return p.mul_p(x, const(180 / math.pi, x.aval.dtype))
+    v = unary_operand("rad2deg", x)
+    v = convert(v, *to_inexact(*type_of(v)))
+    return settled(p.mul_p(v, const(180 / math.pi, v.aval.dtype)), x)
 
 
 radians, degrees = deg2rad, rad2deg
@@ -265,12 +266,15 @@ def imag(val: ArrayLike, /) -> Array:
 def angle(z: ArrayLike, deg: bool = False) -> Array:
     """The argument of a complex number; 0 or pi for a real one."""
     x = unary_operand("angle", z)
-    if kind_of(x) == "c":
+    k = kind_of(x)
+    if k == "c":
         re, im = p.real_p(x), p.imag_p(x)
     else:
         re = convert(x, *to_inexact(*type_of(x)))
         im = lax.full_like(re, 0)
-    out = strong(p.atan2_p(im, re))
+    out = p.atan2_p(im, re)
+    if type(z) in (int, float, bool) or k in "biu":
+        out = strong(out)
     return rad2deg(out) if deg else out
 
 
@@ -326,13 +330,13 @@ def isneginf(x: ArrayLike, /, out: None = None) -> Array:
 def iscomplex(x: ArrayLike) -> Array:
     """Whether the imaginary part is not 0."""
     i = imag(x)
-    return p.ne_p(i, const(0, i.aval.dtype))
+    return settled(p.ne_p(i, const(0, i.aval.dtype)), x)
 
 
 def isreal(x: ArrayLike) -> Array:
     """Whether the imaginary part is 0."""
     i = imag(x)
-    return p.eq_p(i, const(0, i.aval.dtype))
+    return settled(p.eq_p(i, const(0, i.aval.dtype)), x)
 
 
 def signbit(x: ArrayLike, /) -> Array:
@@ -352,7 +356,7 @@ def signbit(x: ArrayLike, /) -> Array:
 
 def logical_not(x: ArrayLike, /) -> Array:
     """Whether x is 0."""
-    return p.not_p(as_bool(unary_operand("logical_not", x)))
+    return settled(p.not_p(as_bool(unary_operand("logical_not", x))), x)
 
 
 def as_bool(x: Any) -> Any:
@@ -391,7 +395,10 @@ def nan_to_num(x: ArrayLike, copy: bool = True, nan: Any = 0.0, posinf: Any = No
 
 def sinc(x: ArrayLike, /) -> Array:
     """sin(pi x) / (pi x); 1 at 0, and 0 at other integers."""
-    x = unary_operand("sinc", x)
+    return settled(_sinc(unary_operand("sinc", x)), x)
+
+
+def _sinc(x: Any) -> Array:
     x = convert(x, *to_inexact(*type_of(x)))
     d = x.aval.dtype
     zero, one, pi = const(0, d), const(1, d), const(math.pi, d)
@@ -497,15 +504,12 @@ def operand_of(fun: str, x: Any, position: int) -> Any:
 
 
 def modf(x: ArrayLike, /, out: None = None) -> tuple[Array, Array]:
-    """(fraction, whole part), both with the sign of x."""
+    """(fraction, whole part); the fraction of an infinity is NaN, as in JAX."""
     no_out("modf", out)
     x = unary_operand("modf", x)
     x = convert(x, *to_inexact(*type_of(x)))
-    zero = const(0, x.aval.dtype)
-    whole = where(p.ge_p(x, zero), p.floor_p(x), p.ceil_p(x))
-    infinite = isinf(x)
-    fraction = where(infinite, zero, p.sub_p(x, whole))
-    return copysign_ops(fraction, x), whole
+    whole = where(p.ge_p(x, const(0, x.aval.dtype)), p.floor_p(x), p.ceil_p(x))
+    return p.sub_p(x, whole), whole
 
 
 def spacing(x: ArrayLike, /) -> Array:
@@ -557,7 +561,7 @@ minimum = binary("minimum", _same(p.min_p))
 arctan2 = binary("arctan2", _floats(p.atan2_p))
 atan2 = arctan2
 nextafter = binary("nextafter", _floats(p.nextafter_p))
-fmod = binary("fmod", _numeric(p.rem_p))
+
 bitwise_and = binary("bitwise_and", _same(p.and_p))
 bitwise_or = binary("bitwise_or", _same(p.or_p))
 bitwise_xor = binary("bitwise_xor", _same(p.xor_p))
@@ -678,6 +682,21 @@ remainder = binary("remainder", _numeric(_remainder))
 mod = remainder
 
 
+def _fmod(x: Any, y: Any) -> Array:
+    if kind_of(x) not in "iu":
+        return p.rem_p(x, y)
+    d = x.aval.dtype
+    nothing = p.eq_p(y, const(0, d))
+    return where(nothing, const(0, d), p.rem_p(x, where(nothing, const(1, d), y)))
+
+
+def _fmod_rule(dtype: Any, weak: bool) -> tuple[Any, Any, bool]:
+    return (p.rem_p if dtype == dtypes.bool_ else _fmod), *to_numeric(dtype, weak)  # of bools, True % False is True
+
+
+fmod = binary("fmod", _fmod_rule)
+
+
 def divmod(x1: ArrayLike, x2: ArrayLike, /) -> tuple[Array, Array]:
     """(x1 // x2, x1 % x2)."""
     x, y = promoted("divmod", x1, x2)
@@ -688,13 +707,12 @@ def divmod(x1: ArrayLike, x2: ArrayLike, /) -> tuple[Array, Array]:
 
 
 def _integer_power(x: Any, y: Any) -> Array:
-    """By repeated squaring, over the low bits of y, of which there are as many as matter for the dtype."""
+    """By repeated squaring, over the low six bits of y, as in JAX."""
     d = x.aval.dtype
     one, zero = const(1, d), const(0, d)
-    bits = max(2, dtypes.itemsize_bits(d).bit_length())
     bit = p.ne_p(p.and_p(y, one), zero)
     out = where(bit, x, one)
-    for _ in range(bits - 1):
+    for _ in range(5):
         y = p.shift_right_logical_p(y, one)
         x = p.mul_p(x, x)
         out = where(p.ne_p(p.and_p(y, one), zero), p.mul_p(out, x), out)
@@ -722,9 +740,7 @@ def power(x1: ArrayLike, x2: ArrayLike, /) -> Array:
         x, y = operand("power", x1, 0), operand("power", x2, 1)
         if kind_of(x) in "fc" and kind_of(y) in "iu":  # the op takes integer exponents as they are
             shape = broadcast_shapes(x.aval.shape, y.aval.shape, fun="power")
-            weak = x.aval.weak_type and not y.aval.weak_type and False
-            x, y = (broadcast_to(v, shape) if v.aval.shape else v for v in (convert(x, x.aval.dtype, weak or x.aval.weak_type), y))
-            return p.pow_p(x, y)
+            return p.pow_p(*(broadcast_to(v, shape) if v.aval.shape else v for v in (x, y)))
         return _general_power(x, y)
     return _general_power(x1, x2)
 
@@ -797,7 +813,12 @@ def _heaviside(x: Any, y: Any) -> Array:
     return where(p.ne_p(x, x), x, out)
 
 
-heaviside = binary("heaviside", _floats(_heaviside))
+_heaviside_of = binary("heaviside", _floats(_heaviside))
+
+
+def heaviside(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """0 below 0, 1 above, x2 at 0."""
+    return settled(_heaviside_of(x1, x2), x1, x2)
 
 
 def _logaddexp(x: Any, y: Any) -> Array:
@@ -828,12 +849,17 @@ def _logaddexp2(x: Any, y: Any) -> Array:
     return where(p.ne_p(apart, apart), p.add_p(x, y), p.add_p(big, p.div_p(tail, const(math.log(2), d))))
 
 
-logaddexp2 = binary("logaddexp2", _floats(_logaddexp2))
+_logaddexp2_of = binary("logaddexp2", _floats(_logaddexp2))
+
+
+def logaddexp2(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """log2(2**x1 + 2**x2)."""
+    return settled(_logaddexp2_of(x1, x2), x1, x2)
 
 
 def _integers(fun: str, x1: Any, x2: Any) -> tuple[Any, Any]:
     x, y = promoted(fun, x1, x2)
-    if kind_of(x) not in "iu" or "b" in (dtypes.kind(type_of(x1)[0]), dtypes.kind(type_of(x2)[0])) and kind_of(x) == "b":
+    if kind_of(x) not in "iu":
         raise ValueError(f"Arguments to jax.numpy.{fun} must be integers.")
     shape = broadcast_shapes(x.aval.shape, y.aval.shape, fun=fun)
     return broadcast_to(x, shape), broadcast_to(y, shape)
@@ -841,7 +867,10 @@ def _integers(fun: str, x1: Any, x2: Any) -> tuple[Any, Any]:
 
 def gcd(x1: ArrayLike, x2: ArrayLike) -> Array:
     """The greatest common divisor, by Euclid's algorithm: as many steps as the longest chain of the dtype takes."""
-    x, y = _integers("gcd", x1, x2)
+    return settled(_gcd(*_integers("gcd", x1, x2)), x1, x2)
+
+
+def _gcd(x: Any, y: Any) -> Array:
     d = x.aval.dtype
     if kind_of(x) == "i":
         x, y = p.abs_p(x), p.abs_p(y)
@@ -859,11 +888,14 @@ def gcd(x1: ArrayLike, x2: ArrayLike) -> Array:
 
 def lcm(x1: ArrayLike, x2: ArrayLike) -> Array:
     """The least common multiple."""
-    x, y = _integers("lcm", x1, x2)
+    return settled(_lcm(*_integers("lcm", x1, x2)), x1, x2)
+
+
+def _lcm(x: Any, y: Any) -> Array:
     d = x.aval.dtype
     if kind_of(x) == "i":
         x, y = p.abs_p(x), p.abs_p(y)
-    divisor = gcd(x, y)
+    divisor = _gcd(x, y)
     zero = const(0, d)
     nothing = p.eq_p(divisor, zero)
     return where(nothing, zero, p.mul_p(x, p.div_p(y, where(nothing, const(1, d), divisor))))

@@ -205,11 +205,16 @@ def type_of(x: Any) -> tuple[Any, bool]:
 
 
 def to_inexact(dtype: Any, weak: bool) -> tuple[Any, bool]:
-    return (dtype, weak) if dtypes.kind(dtype) in "fck" else (dtypes.default_float(), weak)
+    return (dtype if isinstance(dtype, dtypes.KeyDType) else dtypes.to_inexact(dtype)), weak
 
 
 def to_numeric(dtype: Any, weak: bool) -> tuple[Any, bool]:
-    return (dtypes.default_int(), weak) if dtype == dtypes.bool_ else (dtype, weak)
+    return (dtypes.int32, weak) if dtype == dtypes.bool_ else (dtype, weak)
+
+
+def settled(out: Array, *given: Any) -> Array:
+    """The result, strongly typed unless only Python numbers were given: so it is in JAX where a function is jitted as a whole."""
+    return out if all(type(x) in PYTHON_SCALARS for x in given) else strong(out)
 
 
 # shapes and axes
@@ -424,7 +429,7 @@ def unary_operand(fun: str, x: Any) -> Any:
 
 
 __all__ = [
-    "Array", "ArrayImpl", "ArrayLike", "DTypeLike", "PYTHON_SCALARS", "Shape", "ShapedArray", "Tracer", "TypedScalar", "array_error", "arrays", "as_array",
+    "Array", "ArrayImpl", "ArrayLike", "DTypeLike", "PYTHON_SCALARS", "Shape", "ShapedArray", "Tracer", "TypedScalar", "arrays", "as_array",
     "binary", "broadcast_shapes", "broadcast_to", "broadcast_together", "canonical_axes", "canonical_axis", "check_arraylike", "check_dtype",
     "check_shape", "concrete", "convert", "dtype_of", "from_host", "is_array", "no_out", "not_an_array", "operand", "promoted", "promoted_inexact",
     "promoted_numeric", "static", "strong", "to_inexact", "to_numeric", "type_of", "unary_operand", "unwrap", "weak_type_of",
