@@ -15,6 +15,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+import steno.compiler.vecmath  # noqa: F401  the scalar functions that lowered code calls
 from steno._native import ArrayImpl
 from steno.api import jit
 from steno.core import config, dtypes
@@ -53,7 +54,7 @@ def differences(got: Any, want: Any, ulps: float = 0.0, floor: float = 0.0, args
         return f"got {got.dtype}{got.shape} instead of {want.dtype}{want.shape}"
     good = same(got, want)
     if ulps and dtypes.kind(got.dtype) in "fc":
-        good |= _near(got, want, ulps, floor)
+        good = good | _near(got, want, ulps, floor)
     if np.all(good):
         return ""
     at = np.argwhere(~good)[:5]
@@ -70,7 +71,8 @@ def same(got: np.ndarray, want: np.ndarray) -> np.ndarray:
         return same(got.real, want.real) & same(got.imag, want.imag)
     if dtypes.kind(got.dtype) != "f":
         return np.asarray(got == want)
-    g, w = got.astype(np.float64), want.astype(np.float64)
+    with np.errstate(invalid="ignore"):  # signalling NaNs
+        g, w = got.astype(np.float64), want.astype(np.float64)
     return (g == w) & (np.signbit(g) == np.signbit(w)) | np.isnan(g) & np.isnan(w)
 
 

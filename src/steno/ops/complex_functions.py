@@ -1,8 +1,8 @@
 """Elementary functions of complex numbers as scalar code, by functions of real ones.
 
 Branch cuts and signs of zero are those of C's Annex G, after W. Kahan, "Branch cuts for complex elementary functions, or much ado about
-nothing's sign bit" (in: The State of the Art in Numerical Analysis, 1987). Errors are a few units in the last place of the modulus. complex64 passes
-through float64 where a formula cancels or could overflow. What infinite and NaN components give is not specified.
+nothing's sign bit" (in: The State of the Art in Numerical Analysis, 1987). Errors are a few units in the last place of the modulus.
+complex64 passes through float64 where a formula cancels or could overflow. What infinite and NaN components give is not specified.
 """
 
 from __future__ import annotations
@@ -194,10 +194,10 @@ def complex_rsqrt(b: Builder, z: Pair) -> Pair:
 @_named
 @_in_double
 def complex_pow(b: Builder, z: Pair, w: Pair) -> Pair:
-    """exp(w log z); z**0 is 1, and 0**w is 0 for a real w > 0"""
+    """exp(w log z); z**0 is 1, and 0**w is 0 for Re w > 0, else NaN"""
     out = complex_exp(b, b.mul(w, complex_log(b, z)))
-    zero = b.and_(b.eq(z, 0), b.and_(b.gt(w.first, 0.0), b.eq(w.second, 0.0)))
-    return b.select(b.eq(w, 0), b.const(1.0, z.dtype), b.select(zero, b.const(0.0, z.dtype), out))
+    of_zero = b.select(b.gt(w.first, 0.0), b.const(0.0, z.dtype), b.const(complex(np.nan, np.nan), z.dtype))
+    return b.select(b.eq(w, 0), b.const(1.0, z.dtype), b.select(b.eq(z, 0), of_zero, out))
 
 
 # inverse functions

@@ -260,6 +260,7 @@ def _erf_inv(x: float) -> float:
 
 erf_inv = _by_element(_erf_inv)
 
+_PI = np.longdouble("3.14159265358979323846264338327950288")
 _BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510)
 
 
@@ -280,7 +281,7 @@ def digamma(x: Array) -> Array:
         series = (series + np.longdouble(bernoulli) / (2 * k)) / (y * y)
     psi = np.log(y) - 1 / (2 * y) - series - below
     fraction = safe - np.round(safe)
-    reflected = psi - np.longdouble(np.pi) / np.tan(np.longdouble(np.pi) * fraction)
+    reflected = psi - _PI / np.tan(_PI * fraction)
     out = np.where(safe < 0, reflected, psi)
     out = np.where(np.isposinf(wide), np.inf, np.where(pole | ~np.isfinite(wide), np.nan, out))
     return np.where(wide == 0, -np.inf, out).astype(x.dtype)
@@ -311,5 +312,5 @@ def _bessel(x: Array, order: int) -> Array:
     for k in range(1, 31):
         term = -term * (4 * order**2 - (2 * k - 1) ** 2) / (8 * k * far)
         tail += term
-    out = np.where(z <= 30, series * np.exp(-near), tail / np.sqrt(2 * np.longdouble(np.pi) * far))
+    out = np.where(z <= 30, series * np.exp(-near), tail / np.sqrt(2 * _PI * far))
     return np.where(np.isnan(z), np.nan, out).astype(x.dtype)

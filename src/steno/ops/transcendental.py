@@ -29,13 +29,14 @@ from steno.ops.families import (
     edges,
     elementwise_lower,
     finite_complex,
+    nary_samples,
     ordered,
     pairs,
     unary,
     unary_samples,
 )
 from steno.ops.oracle import Oracle, complex_mul, complex_of, direct, widen, wider
-from steno.ops.samples import filled
+from steno.ops.samples import filled, small
 
 INEXACT = FLOAT | COMPLEX
 
@@ -126,7 +127,15 @@ def _atan2_oracle(y: np.ndarray, x: np.ndarray) -> np.ndarray:
     return complex_of(r.imag, -r.real)
 
 
-atan2 = binary("atan2", INEXACT, oracle=wider(_atan2_oracle), scalar=function("atan2"), ulps=1)
+def _atan2_samples() -> Iterable[Any]:
+    yield from nary_samples((FLOAT, FLOAT))()
+    for d in ordered(COMPLEX):
+        yield (small((5, 7), d), np.full((5, 7), 0.75 - 0.5j, d)), {}
+
+
+atan2 = binary(
+    "atan2", INEXACT, oracle=wider(_atan2_oracle), scalar=function("atan2"), ulps=1, complex_ulps=64, floor=1.0, samples=_atan2_samples
+)
 
 
 def _pow_typ(x: ShapedArray, y: ShapedArray) -> ShapedArray:
@@ -150,10 +159,10 @@ def _pow_oracle(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def _complex_pow(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """exp(y log x); x**0 is 1, and 0**y is 0 for Re y > 0."""
+    """exp(y log x); x**0 is 1, and 0**y is 0 for Re y > 0, else NaN."""
     out = np.exp(complex_mul(y, np.log(x)))
-    zero = (x == 0) & (y.real > 0) & (y.imag == 0)
-    return np.where(y == 0, 1, np.where(zero, 0, out))
+    of_zero = np.where(y.real > 0, 0, complex(np.nan, np.nan))
+    return np.where(y == 0, 1, np.where(x == 0, of_zero, out))
 
 
 def _pow(b: Builder, x: Scalar, y: Scalar) -> Scalar:
@@ -171,20 +180,26 @@ def _pow(b: Builder, x: Scalar, y: Scalar) -> Scalar:
 
 def _pow_samples() -> Iterable[Any]:
     for d in ordered(INEXACT):
-        yield pairs(edges(d), edges(d)), {}
-        yield (np.abs(filled((5, 7), d)).astype(d), filled((5, 7), d, 1)), {}
+        yield pairs(finite_complex(edges(d)), finite_complex(edges(d))), {}
+        yield (np.abs(finite_complex(filled((5, 7), d))).astype(d), finite_complex(filled((5, 7), d, 1))), {}
     for d in ordered(INT):
         yield pairs(edges("float32"), edges(d)), {}
     for base in ordered(INEXACT):
-        yield pairs(edges(base), edges("int32")), {}
+        yield pairs(finite_complex(edges(base)), np.arange(-9, 10, dtype=np.int32) if base in COMPLEX else edges("int32")), {}
     yield pairs(edges("float64"), edges("int64")), {}
     yield (filled((2, 3), "float32"), np.array(3, np.int32)), {}
     yield (filled((0, 3), "float32"), filled((0, 3), "float32")), {}
     yield (filled((), "float32"), filled((), "float32", 1)), {}
 
 
-pow_ = Op("pow", typ=_pow_typ, oracle=Oracle(_pow_oracle, 1), lower=elementwise_lower(_pow, exact=False), samples=_pow_samples)
-"""x**y; y may be an integer."""
+pow_ = Op(
+    "pow",
+    typ=_pow_typ,
+    oracle=Oracle(_pow_oracle, ulps=1, complex_ulps=256),
+    lower=elementwise_lower(_pow, exact=False),
+    samples=_pow_samples,
+)
+"""x**y; y may be an integer. Complex: exp(y log x), whose error grows with |y log x|."""
 
 # polynomials
 
