@@ -513,3 +513,29 @@ def test_vector_widths():
     program = Program((x,), (o,), (), (), 0, (_scaled(b, x, o, n, 2.0),))
     for target in {*TARGETS, AVX2, NEON}:
         assert f"<{target.vector_bytes // 4} x float>" in llvm(program, target)
+
+
+@targets
+def test_single_lane_masks_of_truncated_integers(target):
+    """LLVM 22 makes of a masked store of truncated lanes, one of them known to be on, a store of the wide element."""
+    b = Builder()
+    rng = random.Random(3)
+    for n in (9, 17, 33):
+        x = Buffer("x", I64, n, "input")
+        v = LoopVar("v", n)
+        e = b.load(x, var(v))
+        outputs, stores = [], []
+        for d in ("int8", "int16", "int32", "uint8"):
+            for guard in (None, b.eq(b.index(var(v)), 3)):
+                outputs.append(Buffer(f"o{len(outputs)}", np.dtype(d), n, "output"))
+                stores.append(Store(outputs[-1], var(v), b.convert(b.mul(e, 3), np.dtype(d)), guard))
+        single(MapStage((v,), tuple(stores)), {x: values(rng, I64, n)}, outputs, target=target)
+        lane, r = LoopVar("lane", n), LoopVar("r", 3)
+        o = Buffer("o", np.dtype("int16"), n, "output")
+        stored = Store(o, var(lane), b.convert(b.local("s", I64), np.dtype("int16")), b.eq(b.index(var(lane)), 4))
+        single(
+            ColReduce(lane, r, (b.add(b.load(x, var(lane)), b.index(var(r))),), _sum_fold(b, I64), ("s",), (stored,)),
+            {x: values(rng, I64, n)},
+            [o],
+            target=target,
+        )

@@ -56,6 +56,7 @@ class Code(Scopes):
         super().__init__(target, declarations, pinned)
         self.buffers: dict[Buffer, str] = {}
         self.allocas: list[str] = []
+        self._hidden_zero: str | None = None
         self.streamed = False  # some store bypasses the caches
         self._known: set[Expr] = set()  # computed by the order that is being run, and those around it
 
@@ -388,7 +389,7 @@ class Code(Scopes):
         return found
 
     def alloca(self, t: str, size: int) -> str:
-        name = f"%s{len(self.allocas)}"
+        name = f"%s{len(self.allocas)}"  # also counts other lines
         self.allocas.append(f"  {name} = alloca [{max(size, 1)} x {t}], align 64")
         return name
 
@@ -467,6 +468,9 @@ class Code(Scopes):
         v = vector(t, lanes)
         if mask is None:
             return self.op(f"load {v}, ptr {p}, align {bytes_}")
+        if _is_first_lane(mask):
+            x = self.op(f"load {t}, ptr {p}, align {bytes_}")
+            return self.op(f"insertelement {v} zeroinitializer, {t} {x}, i64 0")
         name = self.declarations.add(f"llvm.masked.load.{_mangled(t, lanes)}.p0", v, ["ptr", vector("i1", lanes), v])
         return self.op(f"call {v} @{name}(ptr align {bytes_} {p}, {vector('i1', lanes)} {mask}, {v} zeroinitializer)")
 
@@ -626,8 +630,22 @@ class Code(Scopes):
             self.streamed = self.streamed or streaming
             self.say(f"store {v} {x}, ptr {p}, align {bytes_ * lanes if streaming else bytes_}{', !nontemporal !1' if streaming else ''}")
             return
+        if _is_first_lane(
+            mask
+        ):  # LLVM 22 makes a masked store of truncated lanes into one of the wide element if it knows that one lane is on
+            x = self.op(f"extractelement {v} {x}, i64 0")
+            self.say(f"store {t} {x}, ptr {p}, align {bytes_}")
+            return
         name = self.declarations.add(f"llvm.masked.store.{_mangled(t, lanes)}.p0", "void", [v, "ptr", vector("i1", lanes)])
         self.say(f"call void @{name}({v} {x}, ptr align {bytes_} {p}, {vector('i1', lanes)} {mask})")
+
+    def opaque(self, value: int) -> str:
+        """A constant that LLVM cannot see."""
+        if self._hidden_zero is None:
+            place = self.alloca("i64", 1)
+            self._hidden_zero = f"{place}.value"
+            self.allocas.append(f"  store i64 0, ptr {place}, align 8\n  {place}.value = load volatile i64, ptr {place}, align 8")
+        return self.op(f"add i64 {self._hidden_zero}, {value}")
 
     def _and(self, x: str | None, y: str | None) -> str | None:
         if x is None or y is None:
@@ -651,6 +669,11 @@ class Code(Scopes):
 
 def _wrap(v: int, bits: int) -> int:
     return (v + (1 << (bits - 1))) % (1 << bits) - (1 << (bits - 1))
+
+
+def _is_first_lane(mask: str) -> bool:
+    """Whether a constant mask has the first lane only."""
+    return mask.startswith("<i1 true, ") and mask.count("true") == 1
 
 
 def _mangled(t: str, lanes: int) -> str:

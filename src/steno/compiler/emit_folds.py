@@ -14,6 +14,7 @@ from steno.compiler.emit_maps import (
     body_size,
     constant_or_op,
     dtypes_of,
+    hide,
     least,
     memory_dtypes,
     roots_of,
@@ -427,6 +428,7 @@ class ColumnReducer:
 
     def tile(self, starts: Sequence[str | int], width: int, mask: str | None) -> None:
         c, stage = self.c, self.stage
+        starts = hide(c, starts, stage.stores)
         self.starts, self.width, self.mask = starts, width, mask
         self.memos = [{} for _ in starts]
         c.variables[stage.lane] = Bound(self.depth, starts[0], width)
@@ -553,6 +555,7 @@ def emit_running(c: Code, stage: Cumulate) -> None:
     depth = len(c.scopes)
 
     def tile(starts: Sequence[str | int], width: int, mask: str | None) -> None:
+        starts = hide(c, starts, stage.stores)
         vector_variable = lane if width > 1 else None
         if lane is not None:
             c.variables[lane] = Bound(depth, starts[0], width)

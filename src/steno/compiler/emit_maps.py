@@ -65,6 +65,13 @@ def least(c: Code, x: str | int, y: int) -> str | int:
     return min(x, y) if isinstance(x, int) else c.call("smin", "i64", 1, (x, str(y)))
 
 
+def hide(c: Code, positions: Sequence[str | int], stores: Sequence[Store]) -> Sequence[str | int]:
+    """Constant positions could make a guard a constant mask, on which LLVM 22 miscompiles stores of truncated integers: hidden from it then."""
+    if any(s.guard is not None and s.buffer.dtype.kind in "iu" and s.buffer.dtype.itemsize < 8 for s in stores):
+        return [c.opaque(p) if isinstance(p, int) else p for p in positions]
+    return positions
+
+
 def run_stores(c: Code, stores: Sequence[Store], streaming: frozenset[Buffer] = frozenset()) -> None:
     """All values are known: the stores, in order. Two that interleave (complex numbers) become one."""
     k = 0
@@ -130,6 +137,7 @@ def emit_map(c: Code, stage: MapStage, span: Range | None) -> None:
     streamed = streaming(c, stage)
 
     def copy(at: str | int, mask: str | None) -> None:
+        (at,) = hide(c, [at], stage.stores)
         c.next_copy(v, at, mask)
         c.run(order)
         run_stores(c, stage.stores, streamed)
