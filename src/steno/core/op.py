@@ -30,13 +30,14 @@ class Op:
     subprograms      `subprograms(params) -> sequence of jaxprs`: None for an op without nested programs
     aliases          `aliases(**params) -> ((out index, in index), ...)`: which result may take over which operand's memory
     cost             `cost(avals_in, avals_out, **params) -> float`: work estimate in nanoseconds
+    axis_names       `axis_names(params) -> names`: the mapped axes a collective works over; None for other ops
     samples          `samples() -> iterable of (args, params)`: what the test-suite tries
     show             `show(params) -> dict`: the parameters a printed jaxpr shows, in order (None: all, sorted)
     parse            `parse(shown, avals_in, avals_out) -> params`: the inverse of `show`
     """
 
     __slots__ = (
-        "__dict__", "__weakref__", "_types", "aliases", "batch", "cost", "dce", "effects", "expand", "jvp", "linearize", "lower",
+        "__dict__", "__weakref__", "_types", "aliases", "axis_names", "batch", "cost", "dce", "effects", "expand", "jvp", "linearize", "lower",
         "multiple_results", "name", "oracle", "parse", "partial_eval", "samples", "show", "subprograms", "transpose", "typ",
     )  # fmt: skip
 
@@ -59,6 +60,7 @@ class Op:
         subprograms: Callable[[dict[str, Any]], Sequence[Any]] | None = None,
         aliases: Any = None,
         cost: Callable[..., float] | None = None,
+        axis_names: Callable[[dict[str, Any]], Iterable[Any]] | None = None,
         samples: Callable[[], Iterable[Any]] | None = None,
         show: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
         parse: Callable[[dict[str, Any], Sequence[ShapedArray], Sequence[ShapedArray]], dict[str, Any]] | None = None,
@@ -70,7 +72,7 @@ class Op:
         self.jvp, self.transpose, self.batch = jvp, transpose, batch
         self.linearize, self.partial_eval, self.dce = linearize, partial_eval, dce
         self.effects, self.subprograms, self.aliases, self.cost = effects, subprograms, aliases, cost
-        self.samples, self.show, self.parse = samples, show, parse
+        self.axis_names, self.samples, self.show, self.parse = axis_names, samples, show, parse
         self._types: dict[Any, Any] = {}
         OPS[name] = self
 
