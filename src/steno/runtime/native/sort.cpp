@@ -1,4 +1,6 @@
 // Every key becomes an unsigned integer of the same order. Then, for each row:
+//   * with AVX-512: a vectorised quicksort (sort_avx512.cpp), if equals cannot be told apart; of one long row, each thread sorts
+//     a piece, and then they merge them together;
 //   * many short rows: 16 at a time through Batcher's odd-even merge network (Knuth, The Art of Computer Programming 3, 5.3.4), one
 //     row in each vector lane;
 //   * one short row: std::sort;
@@ -18,6 +20,7 @@
 #include <new>
 #include <vector>
 
+#include "sort_avx512.h"
 #include "threads.h"
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
@@ -148,7 +151,7 @@ struct Float : Unsigned<T> {
         return magnitude > Infinity ? ones : key;
     }
     T unmap(Key k) const { return T(T(k) & sign ? T(T(k) ^ sign) : T(~T(k))); }
-    static bool special(T x) { return x == sign || T(x & T(~sign)) > Infinity; }
+    static T special(T x) { return T(x == sign) | T(T(x & T(~sign)) > Infinity); }
     static bool is_nan(T x) { return T(x & T(~sign)) > Infinity; }
     static bool is_zero(T x) { return T(x & T(~sign)) == 0; }
     static bool is_negative(T x) { return x & sign; }
@@ -195,6 +198,44 @@ bool with_key(int64_t code, F f) {
 
 int parts(int64_t code) { return code == kComplex64 || code == kComplex128 ? 2 : 1; }
 
+// The loops over rows, for the widest vectors the machine has.
+
+template <class K>
+STENO_CLONES bool has_special(const typename K::Raw *row, int64_t n) {
+    typename K::Raw any = 0;
+    for (int64_t i = 0; i < n; ++i) any |= K::special(row[i]);
+    return any;
+}
+
+template <class K>
+STENO_CLONES void map_row(const K key, const typename K::Raw *row, typename K::Key *to, int64_t n) {
+    for (int64_t i = 0; i < n; ++i) to[i] = key.map(row[i]);
+}
+
+template <class K>
+STENO_CLONES void unmap_row(const K key, const typename K::Key *from, typename K::Raw *row, int64_t n) {
+    for (int64_t i = 0; i < n; ++i) row[i] = key.unmap(from[i]);
+}
+
+// Keys of 32 bits above values, or above the positions from `first` on (values null).
+template <class K>
+STENO_CLONES void pack_row(const K key, const typename K::Raw *row, const uint32_t *values, int64_t first, uint64_t *to, int64_t n) {
+    if (values)
+        for (int64_t i = 0; i < n; ++i) to[i] = uint64_t(key.map(row[i])) << 32 | values[i];
+    else
+        for (int64_t i = 0; i < n; ++i) to[i] = uint64_t(key.map(row[i])) << 32 | uint64_t(first + i);
+}
+
+// The reverse; positions choose from `values`.
+template <class K>
+STENO_CLONES void unpack_row(const K key, const uint64_t *from, const uint32_t *values, typename K::Raw *row, uint32_t *to, int64_t n) {
+    for (int64_t i = 0; i < n; ++i) row[i] = key.unmap(uint32_t(from[i] >> 32));
+    if (values)
+        for (int64_t i = 0; i < n; ++i) to[i] = values[uint32_t(from[i])];
+    else
+        for (int64_t i = 0; i < n; ++i) to[i] = uint32_t(from[i]);
+}
+
 // The zeros and NaNs of a row in their order, to be written over the run of zeros and the run of NaNs of the sorted row.
 template <class K>
 struct Specials {
@@ -204,9 +245,7 @@ struct Specials {
 
     // Reads the row if it has any (-0.0 or NaN); throws std::bad_alloc.
     Specials(const Raw *row, int64_t n) {
-        bool any = false;
-        for (int64_t i = 0; i < n; ++i) any |= K::special(row[i]);
-        if (!any) return;
+        if (!has_special<K>(row, n)) return;
         for (int64_t i = 0; i < n; ++i) {
             if (K::is_nan(row[i])) nans.push_back(row[i]);
             else if (K::is_zero(row[i])) zeros.push_back(row[i]);
@@ -313,9 +352,62 @@ typename S::Element *radix_sort(typename S::Element *a, typename S::Element *b, 
     return a;
 }
 
-// Sorts elements that are unique, or whose equals cannot be told apart (`comparable`), or by radix.
+// ---- merge sort of pieces -----------------------------------------------------------------------------------------------------------
+
+bool vectorised = have_avx512_sort();  // changed by tests only, while nothing is sorted
+
+// How many of the first k elements of the merge of a and b come from a.
+template <class E>
+int64_t merge_split(const E *a, int64_t na, const E *b, int64_t nb, int64_t k) {
+    int64_t low = std::max<int64_t>(0, k - nb), high = std::min(k, na);
+    while (low < high) {
+        int64_t i = (low + high) / 2;
+        if (a[i] < b[k - i - 1]) low = i + 1;
+        else high = i;
+    }
+    return low;
+}
+
+template <class E>
+void merge(const E *a, const E *a_end, const E *b, const E *b_end, E *to) {
+    while (a != a_end && b != b_end) {
+        bool second = *b < *a;
+        *to++ = second ? *b : *a;
+        b += second;
+        a += !second;
+    }
+    to = std::copy(a, a_end, to);
+    std::copy(b, b_end, to);
+}
+
+// Sorts `pieces` parts of a[0..n) by themselves and merges them, two by two, each merge cut into parts of even size.
+template <class E>
+E *sort_and_merge(E *a, E *b, int64_t n, int64_t pieces) {
+    auto bound = [&](int64_t p) { return std::min(p, pieces) * n / pieces; };
+    for_pieces(pieces, n, [&](int64_t, int64_t begin, int64_t end) { avx512_sort(a + begin, b + begin, end - begin); });
+    for (int64_t run = 1; run < pieces; run *= 2) {
+        for_pieces(pieces, n, [&](int64_t, int64_t begin, int64_t end) {
+            for (int64_t p = 0; p < pieces; p += 2 * run) {
+                int64_t start = bound(p), middle = bound(p + run), stop = bound(p + 2 * run);
+                int64_t first = std::max(begin, start) - start, last = std::min(end, stop) - start;
+                if (first >= last) continue;
+                const E *x = a + start, *y = a + middle;
+                int64_t nx = middle - start, ny = stop - middle;
+                int64_t i = merge_split(x, nx, y, ny, first), j = merge_split(x, nx, y, ny, last);
+                merge(x + i, x + j, y + (first - i), y + (last - j), b + start + first);
+            }
+        });
+        std::swap(a, b);
+    }
+    return a;
+}
+
+// Sorts by the lowest `bits` of the keys. `comparable`: equals cannot be told apart, so that their order does not matter.
 template <class S>
 typename S::Element *sort_elements(typename S::Element *a, typename S::Element *b, int64_t n, int bits, int64_t pieces, bool comparable) {
+    if constexpr (std::is_unsigned_v<typename S::Element>) {
+        if (comparable && vectorised) return sort_and_merge(a, b, n, pieces);
+    }
     if (comparable && n <= kComparisonSort) {
         std::sort(a, a + n);
         return a;
@@ -414,13 +506,9 @@ void sort_keys(const Job &job, const K &key, int64_t first, int64_t last, int64_
     for (int64_t r = first; r < last; ++r) {
         auto *row = job.row<typename K::Raw>(0, r);
         Specials<K> specials(row, n);
-        for_pieces(pieces, n, [&](int64_t, int64_t begin, int64_t end) {
-            for (int64_t i = begin; i < end; ++i) a[i] = key.map(row[i]);
-        });
+        for_pieces(pieces, n, [&](int64_t, int64_t begin, int64_t end) { map_row(key, row + begin, a + begin, end - begin); });
         Key *sorted = sort_elements<Bare<Key>>(a, b, n, K::bits, pieces, true);
-        for_pieces(pieces, n, [&](int64_t, int64_t begin, int64_t end) {
-            for (int64_t i = begin; i < end; ++i) row[i] = key.unmap(sorted[i]);
-        });
+        for_pieces(pieces, n, [&](int64_t, int64_t begin, int64_t end) { unmap_row(key, sorted + begin, row + begin, end - begin); });
         specials.restore(row, n);
     }
 }
@@ -435,16 +523,16 @@ void sort_with_payload(const Job &job, const K &key, int64_t first, int64_t last
         auto *row = job.row<typename K::Raw>(0, r);
         auto *payload = job.row<uint32_t>(1, r);
         Specials<K> specials(row, n);
+        // The radix sort, being stable, carries the payload itself; the other one its position.
         for_pieces(pieces, n, [&](int64_t, int64_t begin, int64_t end) {
-            for (int64_t i = begin; i < end; ++i) a[i] = Packed::make(key.map(row[i]), payload[i]);
+            pack_row(key, row + begin, vectorised ? nullptr : payload + begin, begin, a + begin, end - begin);
         });
-        uint64_t *sorted = sort_elements<Packed>(a, b, n, K::bits, pieces, false);
+        uint64_t *sorted = sort_elements<Packed>(a, b, n, K::bits, pieces, vectorised);
+        auto *moved = reinterpret_cast<uint32_t *>(sorted == a ? b : a);
         for_pieces(pieces, n, [&](int64_t, int64_t begin, int64_t end) {
-            for (int64_t i = begin; i < end; ++i) {
-                row[i] = key.unmap(uint32_t(Packed::key(sorted[i])));
-                payload[i] = uint32_t(Packed::value(sorted[i]));
-            }
+            unpack_row(key, sorted + begin, vectorised ? payload : nullptr, row + begin, moved + begin, end - begin);
         });
+        for_pieces(pieces, n, [&](int64_t, int64_t begin, int64_t end) { std::copy(moved + begin, moved + end, payload + begin); });
         specials.restore(row, n);
     }
 }
@@ -585,7 +673,7 @@ void sort_rows(const Job &job, int64_t first, int64_t last, int64_t pieces) {
             sort_positions(job, first, last, pieces);
             return true;
         }
-        bool many = last - first >= kLanes;
+        bool many = !vectorised && last - first >= kLanes;
         if constexpr (invertible) {
             if (job.num_operands == 1) {
                 if (many && job.n <= kNetworkKeys) sort_short_keys(job, key, first, last);
@@ -638,7 +726,14 @@ PyObject *sort_code(PyObject *, PyObject *dtype) {
     return nullptr;
 }
 
+PyObject *swap_sort_avx512(PyObject *, PyObject *on) {
+    int wanted = PyObject_IsTrue(on);
+    if (wanted < 0) return nullptr;
+    return PyBool_FromLong(std::exchange(vectorised, wanted && have_avx512_sort()));
+}
+
 PyMethodDef methods[] = {
+    {"swap_sort_avx512", swap_sort_avx512, METH_O, "swap_sort_avx512(on) -> previous: off, sorts do without AVX-512, for tests."},
     {"sort_code", sort_code, METH_O, "sort_code(dtype) -> int: how steno_sort calls a dtype in its meta."},
     {nullptr, nullptr, 0, nullptr},
 };
@@ -664,7 +759,8 @@ int32_t steno_sort(void **buffers, const int64_t *meta) try {
     task.job = &job;
     void *bufs[] = {&task};
     int64_t grain = std::max<int64_t>(1, kElementsPerPiece / job.n);
-    if (job.n <= kNetworkKeys && job.rows > kLanes) grain = (grain + kLanes - 1) / kLanes * kLanes;  // whole blocks of the network
+    if (!vectorised && job.n <= kNetworkKeys && job.rows > kLanes)
+        grain = (grain + kLanes - 1) / kLanes * kLanes;  // whole blocks of the network
     steno_parallel_for(rows_body, bufs, job.rows, grain);
     return task.out_of_memory ? 2 : 0;
 } catch (const std::bad_alloc &) {
