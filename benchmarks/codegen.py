@@ -11,7 +11,7 @@ import numpy as np
 import steno.compiler.vecmath  # noqa: F401 - registers the elementary functions
 from steno import _native
 from steno.compiler.emit import emit
-from steno.compiler.link import compile_object, load
+from steno.compiler.link import compile_objects, load
 from steno.compiler.target import host_target
 from steno.ir.expr import Builder
 from steno.ir.index import LoopVar, var
@@ -185,9 +185,9 @@ def measure(make, threads):
     t1 = time.perf_counter()
     module = emit(program, host_target())
     t2 = time.perf_counter()
-    image = compile_object(module, host_target())
+    images = compile_objects(module, host_target())
     t3 = time.perf_counter()
-    linked = load(image, host_target(), module.imports)
+    linked = load(images, host_target(), module.imports)
     t4 = time.perf_counter()
     rng = np.random.default_rng(0)
     arrays = []

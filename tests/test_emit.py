@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 from random_loops import DTYPES, PARALLEL, Code, random_program, same, values
 
-from steno.compiler.emit import emit
-from steno.compiler.link import SYMBOLS, CompileError, asm, compile_object, llvm, load
+from steno import _native
+from steno.compiler.emit import Module, emit
+from steno.compiler.link import SYMBOLS, CompileError, asm, compile_objects, llvm, load
 from steno.compiler.target import AVX2, NEON, host_target
 from steno.ir import interp_loops
 from steno.ir.expr import Builder, Expr
@@ -481,13 +482,38 @@ def test_objects_can_be_linked_again_and_broken_ones_are_refused():
     x, o = Buffer("x", F32, n, "input"), Buffer("o", F32, n, "output")
     program = Program((x,), (o,), (), (), 0, (_scaled(b, x, o, n, 2.0),))
     module = emit(program, HOST)
-    image = compile_object(module, HOST)
-    assert image == compile_object(emit(program, HOST), HOST)
+    (image,) = compile_objects(module, HOST)
+    assert (image,) == compile_objects(emit(program, HOST), HOST)
     for _ in range(2):
-        assert load(image, HOST).address
+        assert load([image], HOST).address
     for broken in (b"", b"nonsense", image[: len(image) // 2]):
         with pytest.raises(CompileError, match="cannot be linked"):
-            load(broken, HOST)
+            load([broken], HOST)
+
+
+def test_large_modules_are_compiled_in_parts():
+    """By several threads, each with a context of its own; the parts call each other."""
+    b, n = Builder(), 1000
+    x = Buffer("x", F32, n, "input")
+    outputs, kernels = [], []
+    for k in range(60):
+        outputs.append(Buffer(f"o{k}", F32, n, "output"))
+        v = LoopVar("v", n)
+        e = b.load(x, var(v))
+        for j in range(20):
+            e = b.add(b.mul(e, float(k + 2)), float(j))
+        kernels.append(Kernel("k", (), (MapStage((v,), (Store(outputs[-1], var(v), e),)),), PARALLEL))
+    program = Program((x,), tuple(outputs), (), (), 0, tuple(kernels))
+    before = _native.num_threads()
+    try:
+        _native.set_num_threads(3)
+        assert len(compile_objects(emit(program, HOST), HOST)) == 3
+        compare(program, [np.linspace(0, 1, n, dtype=np.float32)], HOST)
+        broken = Module("x86_64-unknown-linux-gnu", (), (("a", "; " + "x" * 100_000), ("b", "bogus" + " " * 100_000)), frozenset())
+        with pytest.raises(CompileError, match="bogus"):
+            compile_objects(broken, HOST)
+    finally:
+        _native.set_num_threads(before)
 
 
 def test_nothing_is_contracted_or_reordered():

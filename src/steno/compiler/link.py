@@ -1,7 +1,10 @@
 """LLVM IR text -> object file -> executable code, by llvmlite.
 
-The way is the same whether an object comes from the compiler or from a cache: `compile_object` gives its bytes, `load` loads them. No
-address stands in an object. What `load` returns must outlive every run of the code.
+The way is the same whether objects come from the compiler or from a cache: `compile_objects` gives their bytes, `load` loads them. No address
+stands in an object. What `load` returns must outlive every run of the code.
+
+A large module is compiled in parts, in threads. llvmlite's functions take one lock each; the C functions underneath need none if each thread
+has a context and a target machine of its own, so the parts call those.
 """
 
 from __future__ import annotations
@@ -10,16 +13,19 @@ import ctypes
 import functools
 import itertools
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, final
 
 from steno import _native
 from steno.compiler.emit import ENTRY, Module, emit
 from steno.compiler.target import Target, host_target
+from steno.core.config import config
 from steno.ir.loops import Program
 
 OPT_LEVEL = 2
+PART = 60_000  # characters of LLVM IR that are worth a thread: some 20 ms of work
 
 # What LLVM may call of its own accord: copies, and the float remainder, which no instruction gives.
 LIBRARY = {
@@ -35,15 +41,16 @@ class CompileError(RuntimeError):
 @final
 @dataclass(frozen=True)
 class Linked:
-    """`address` of the entry; `keepalive` holds the code in memory; `object` the bytes that were linked."""
+    """`address` of the entry; `keepalive` holds the code in memory; `objects`: the bytes that were linked."""
 
     address: int
     keepalive: Any
-    object: bytes
+    objects: tuple[bytes, ...]
 
 
 _serial = itertools.count()
-_lock = threading.Lock()  # of the lazily made LLVM objects below; llvmlite serialises its own calls
+_lock = threading.Lock()  # of the machine and the linker
+_parallel = threading.Lock()  # of the machines of `compile_objects`
 
 
 @functools.cache
@@ -82,44 +89,122 @@ def _library_symbols() -> dict[str, int]:
     return out
 
 
-def _parse(text: str) -> Any:
-    llvm = _llvm()
-    try:
-        # A context of its own: types and constants go with the module.
-        module = llvm.parse_assembly(text, llvm.create_context())
-    except RuntimeError as err:
-        raise CompileError(f"LLVM does not accept the generated code: {_with_line(str(err), text)}") from None
-    return module
-
-
-def _with_line(message: str, text: str) -> str:
-    """LLVM's message and, if it names a line, the lines around it."""
+def _rejected(message: str, text: str) -> CompileError:
+    """With LLVM's message and, if it names a line, the lines around it."""
     for part in message.split(":"):
         if part.isdigit() and 0 < int(part) <= text.count("\n"):
             n = int(part)
-            return message + "\n" + "\n".join(text.splitlines()[max(0, n - 3) : n + 2])
-    return message
+            message += "\n" + "\n".join(text.splitlines()[max(0, n - 3) : n + 2])
+            break
+    return CompileError(f"LLVM does not accept the generated code: {message}")
 
 
-def compile_object(module: Module, target: Target, opt: int = OPT_LEVEL) -> bytes:
-    """The object file, as bytes that another process may link."""
+def _parse(text: str) -> Any:
+    llvm = _llvm()
+    try:
+        module = llvm.parse_assembly(text, llvm.create_context())  # of its own, so that types and constants go with the module
+        if config._state.verify:
+            module.verify()
+    except RuntimeError as err:
+        raise _rejected(str(err), text) from None
+    return module
+
+
+def _compile(text: str, target: Target, opt: int) -> bytes:
     with _lock:
-        parsed = _parse(module.text())
+        parsed = _parse(text)
         try:
             return _machine(target, opt).emit_object(parsed)
         finally:
             parsed.close()
 
 
+@final
+class _Unlocked:
+    """The C functions, called without llvmlite's lock (and without the GIL). AttributeError if llvmlite has changed."""
+
+    def __init__(self) -> None:
+        _llvm()
+        import llvmlite.binding.ffi as ffi  # noqa: PLC0415 - with llvmlite
+
+        def function(name: str) -> Any:
+            return getattr(ffi.lib, name)._cfn
+
+        self.output = ffi.OutputString
+        self.new_context, self.drop_context = function("LLVMPY_ContextCreate"), function("LLVMPY_ContextDispose")
+        self.parse, self.drop_module = function("LLVMPY_ParseAssembly"), function("LLVMPY_DisposeModule")
+        self.emit = function("LLVMPY_TargetMachineEmitToMemory")
+        self.start, self.size, self.drop_buffer = (
+            function(f"LLVMPY_{n}") for n in ("GetBufferStart", "GetBufferSize", "DisposeMemoryBuffer")
+        )
+
+    def compile(self, text: str, machine: Any) -> bytes:
+        context = self.new_context()
+        try:
+            with self.output() as err:
+                module = self.parse(context, text.encode(), err)
+                if err:
+                    raise _rejected(str(err), text)
+            with self.output() as err:
+                buffer = self.emit(machine, module, 1, err)
+                if not buffer:
+                    raise _rejected(str(err), text)
+            image = ctypes.string_at(self.start(buffer), self.size(buffer))
+            self.drop_buffer(buffer)
+            self.drop_module(module)
+            return image
+        finally:
+            self.drop_context(context)
+
+
+@functools.cache
+def _unlocked() -> _Unlocked | None:
+    try:
+        return _Unlocked()
+    except AttributeError:
+        return None
+
+
+@functools.cache
+def _thread_machine(target: Target, opt: int, slot: int) -> Any:
+    return _new_machine(target, opt)
+
+
+def _parts(module: Module, most: int) -> list[list[int]]:
+    """The functions in at most `most` parts of like size, each of PART characters or more."""
+    total = sum(len(text) for _, text in module.functions)
+    count = max(1, min(most, total // PART))
+    loads, parts = [0] * count, [[] for _ in range(count)]
+    for k in sorted(range(len(module.functions)), key=lambda k: -len(module.functions[k][1])):
+        j = loads.index(min(loads))
+        loads[j] += len(module.functions[k][1])
+        parts[j].append(k)
+    return [sorted(p) for p in parts]
+
+
+def compile_objects(module: Module, target: Target, opt: int = OPT_LEVEL) -> tuple[bytes, ...]:
+    """The object files, as bytes that another process may load."""
+    parts = _parts(module, _native.num_threads())
+    free = _unlocked() if len(parts) > 1 else None
+    if free is None:
+        return (_compile(module.text(), target, opt),)
+    with _parallel:  # the machines are in use
+        machines = [_thread_machine(target, opt, k) for k in range(len(parts))]
+        with ThreadPoolExecutor(len(parts), "steno-compile") as pool:
+            return tuple(pool.map(lambda part, machine: free.compile(module.part(part), machine), parts, machines))
+
+
 SYMBOLS: dict[str, int] = {}
 """Entry points of libraries that compiled code may call, by name: added here by whoever loads a library. The runtime's own need not be."""
 
 
-def load(image: bytes, target: Target, imports: Iterable[str] = ()) -> Linked:
-    """Loads an object that calls the symbols `imports`. CompileError for a broken object or a symbol that nobody provides."""
+def load(objects: Sequence[bytes], target: Target, imports: Iterable[str] = ()) -> Linked:
+    """Loads objects that call the symbols `imports`. CompileError for a broken object or a symbol that nobody provides."""
     llvm = _llvm()
     known = _native.symbols()
-    builder = llvm.JITLibraryBuilder().add_object_img(image).export_symbol(ENTRY)
+    builder = llvm.JITLibraryBuilder().export_symbol(ENTRY)
+    for image in objects:
+        builder.add_object_img(image)
     for name, address in _library_symbols().items():
         builder.import_symbol(name, address)
     for name in imports:
@@ -132,13 +217,13 @@ def load(image: bytes, target: Target, imports: Iterable[str] = ()) -> Linked:
             tracker = builder.link(_jit(target), f"steno{next(_serial)}")
         except RuntimeError as err:
             raise CompileError(f"the object cannot be linked: {err}") from None
-    return Linked(tracker[ENTRY], tracker, image)
+    return Linked(tracker[ENTRY], tracker, tuple(objects))
 
 
 def link(module: Module, target: Target | None = None, opt: int = OPT_LEVEL) -> Linked:
     """Code of this process. The level of optimisation changes no result."""
     target = target or host_target()
-    return load(compile_object(module, target, opt), target, module.imports)
+    return load(compile_objects(module, target, opt), target, module.imports)
 
 
 def assembly(module: Module, target: Target | None = None) -> str:
@@ -163,4 +248,4 @@ def asm(program: Program, target: Target | None = None) -> str:
     return assembly(emit(program, target), target)
 
 
-__all__ = ["SYMBOLS", "CompileError", "Linked", "asm", "assembly", "compile_object", "link", "llvm", "load"]
+__all__ = ["SYMBOLS", "CompileError", "Linked", "asm", "assembly", "compile_objects", "link", "llvm", "load"]
