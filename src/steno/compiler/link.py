@@ -1,10 +1,10 @@
 """LLVM IR text -> object file -> executable code, by llvmlite.
 
-The way is the same whether objects come from the compiler or from a cache: `compile_objects` gives their bytes, `load` loads them. No address
-stands in an object. What `load` returns must outlive every run of the code.
+The way is the same whether objects come from the compiler or from a cache: `compile_objects` gives their bytes, `load` loads them. No
+address stands in an object. What `load` returns must outlive every run of the code.
 
-A large module is compiled in parts, in threads. llvmlite's functions take one lock each; the C functions underneath need none if each thread
-has a context and a target machine of its own, so the parts call those.
+A large module is compiled in parts, in threads. llvmlite's functions share one lock; the C functions underneath need none if each
+thread has a context and a target machine of its own, so the parts call those.
 """
 
 from __future__ import annotations
