@@ -10,7 +10,7 @@ from steno.compiler.graph import Constant, Graph, Input, Value
 from steno.compiler.schedule import Schedule
 from steno.ir.expr import Expr, topological
 from steno.ir.index import Index
-from steno.ir.loops import Buffer, CopyBuffer, Kernel, Program, Statement
+from steno.ir.loops import Buffer, Choice, CopyBuffer, Fixed, Kernel, Loop, Program, Row, Statement
 
 ALIGN = 64
 
@@ -63,10 +63,21 @@ def uses(statement: Statement) -> tuple[set[Buffer], set[Buffer]]:
         return reads, writes
     if isinstance(statement, CopyBuffer):
         return {statement.source}, {statement.target}
+    if isinstance(statement, Loop):
+        reads = {a.buffer for a in (*statement.inputs, *statement.cond_inputs) if isinstance(a, Fixed | Row)}
+        writes = {a.buffer for a in statement.outputs if isinstance(a, Row)} | {b for pair in statement.carries for b in pair if b is not None}
+        writes.add(statement.scratch)
+        if statement.flag is not None:
+            writes.add(statement.flag)
+        return reads | writes, writes
+    if isinstance(statement, Choice):
+        reads = {statement.index, statement.scratch, *(b for _, inputs in statement.branches for b in inputs)}
+        return reads, {statement.scratch, *statement.outputs}
     return set(statement.buffers), set(statement.buffers)
 
 
-def assign(graph: Graph, schedule: Schedule, donated: frozenset[int] = frozenset()) -> Assigned:
+def assign(graph: Graph, schedule: Schedule, donated: frozenset[int] = frozenset(), carried: Sequence[tuple[int, int]] = ()) -> Assigned:
+    """`donated`: inputs whose memory any fitting output may take over; `carried`: pairs (output, input), for a nested program."""
     statements: list[Statement] = [s for step in schedule.steps for s in step.statements]
     inputs = tuple(schedule.buffers[v] for v in graph.inputs)
     results: list[tuple[str, Any]] = []
@@ -84,6 +95,7 @@ def assign(graph: Graph, schedule: Schedule, donated: frozenset[int] = frozenset
     outputs = tuple(schedule.buffers[v] for v in output_values)
     traffic = [uses(s) for s in statements]
     aliases = _aliases(graph, statements, traffic, inputs, output_values, outputs, donated)
+    aliases += tuple((o, i) for o, i in carried if _safe(statements, traffic, inputs[i], outputs[o]))
     taken = {outputs[o]: inputs[i] for o, i in aliases}
     kept = [k for k, s in enumerate(statements) if not (isinstance(s, CopyBuffer) and taken.get(s.target) is s.source)]
     statements, traffic = [statements[k] for k in kept], [traffic[k] for k in kept]
@@ -152,6 +164,8 @@ def _safe(statements: Sequence[Statement], traffic: Sequence[tuple[set[Buffer], 
     if not isinstance(s, Kernel) or len(s.stages) != 1:
         return False
     (stage,) = s.stages
+    if not s.outer and not getattr(stage, "vars", True):  # one point: it is read before it is written
+        return True
     places = {x.offset for x in getattr(stage, "stores", ()) if x.buffer is target}
     return len(places) == 1 and all(offset in places for b, offset in _loads(stage) if b is source)
 

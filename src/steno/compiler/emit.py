@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import final
 
 from steno.compiler.emit_code import Code
+from steno.compiler.emit_control import emit_choice, emit_loop
 from steno.compiler.emit_folds import COLUMN_UNIT, ColumnReducer, RowReducer, emit_running, emit_tree
 from steno.compiler.emit_maps import FLAT_UNIT, Range, emit_map, loaded_by, stored_by
 from steno.compiler.emit_ops import Declarations
@@ -23,11 +24,13 @@ from steno.compiler.target import X86_TRIPLE, Target
 from steno.ir.loops import (
     PARALLEL_NS,
     Buffer,
+    Choice,
     ColReduce,
     CopyBuffer,
     HostCall,
     Kernel,
     LibraryCall,
+    Loop,
     MapStage,
     Program,
     RowReduce,
@@ -63,7 +66,11 @@ class Module:
         """A module with some of the functions; the others are declared."""
         chosen = [self.functions[k][1] for k in which]
         names = {self.functions[k][0] for k in which}
-        others = [f"declare hidden void @{n}(ptr, i64, i64)" for n, _ in self.functions if n not in names and n != ENTRY]
+        others = [
+            f"declare hidden i32 @{n}(ptr, ptr, ptr, ptr)" if n.startswith("p") else f"declare hidden void @{n}(ptr, i64, i64)"
+            for n, _ in self.functions
+            if n not in names and n != ENTRY
+        ]
         attributes = 'attributes #0 = { nounwind "frame-pointer"="none" "min-legal-vector-width"="512" }'
         return "\n".join([f'target triple = "{self.triple}"', *self.declarations, *others, *chosen, attributes, _METADATA, ""])
 
@@ -161,21 +168,40 @@ def _flat_extent(kernel: Kernel) -> tuple[int, int] | None:
 
 
 def emit(program: Program, target: Target) -> Module:
-    return _Emitter(program, target).module()
+    shared = _Shared(target)
+    entry = _Emitter(program, shared).text(ENTRY)
+    functions = [(name, _HEAD.format(name=name) + body) for body, name in shared.functions.items()]
+    functions += [(name, body.replace("@?(", f"@{name}(", 1)) for body, name in shared.programs.items()]
+    declared = (*shared.globals, *shared.declarations.text.values())
+    return Module(target.triple, declared, (*functions, (ENTRY, entry)), frozenset(shared.imports))
+
+
+@final
+class _Shared:
+    """What the functions of a module have in common. `functions`, `programs`: body -> name of kernels and of nested programs."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self.declarations = Declarations()
+        self.functions: dict[str, str] = {}
+        self.programs: dict[str, str] = {}
+        self.globals: list[str] = []
+        self.imports: set[str] = set()
 
 
 @final
 class _Emitter:
     """The entry function: for each statement a table of buffer addresses, then a call."""
 
-    def __init__(self, program: Program, target: Target) -> None:
+    def __init__(self, program: Program, shared: _Shared) -> None:
         self.program = program
-        self.target = target
-        self.declarations = Declarations()
-        self.functions: dict[str, str] = {}  # body -> name
+        self.shared = shared
+        self.target = shared.target
+        self.declarations = shared.declarations
+        self.globals = shared.globals
+        self.imports = shared.imports
         self.lines: list[str] = []
-        self.globals: list[str] = []
-        self.imports: set[str] = set()
+        self.tables: list[str] = []
         self.count = 0
         self.table = 1
         self.places: dict[Buffer, tuple[str, int]] = {}
@@ -186,7 +212,8 @@ class _Emitter:
         for b, offset in zip(program.arena, program.offsets, strict=True):
             self.places[b] = "arena", offset
 
-    def module(self) -> Module:
+    def text(self, name: str) -> str:
+        """The function `name` for the program."""
         for s in self.program.statements:
             if isinstance(s, Kernel):
                 self.kernel(s)
@@ -194,17 +221,34 @@ class _Emitter:
                 self.library(s)
             elif isinstance(s, HostCall):
                 self.host(s)
+            elif isinstance(s, Loop):
+                emit_loop(self, s)
+            elif isinstance(s, Choice):
+                emit_choice(self, s)
             else:
                 self.copy(s)
+        linkage = "" if name == ENTRY else "hidden "
         head = [
-            f"define i32 @{ENTRY}(ptr noundef %in, ptr noundef %out, ptr noundef %arena, ptr noundef %rt) #0 {{",
+            f"define {linkage}i32 @{name}(ptr noundef %in, ptr noundef %out, ptr noundef %arena, ptr noundef %rt) #0 {{",
             "entry:",
             f"  %table = alloca [{self.table} x ptr], align 16",
+            *self.tables,
         ]
-        entry = "\n".join([*head, *self.lines, "  ret i32 0", "}"])
-        functions = [(name, _HEAD.format(name=name) + body) for body, name in self.functions.items()]
-        declared = (*self.globals, *self.declarations.text.values())
-        return Module(self.target.triple, declared, (*functions, (ENTRY, entry)), frozenset(self.imports))
+        return "\n".join([*head, *self.lines, "  ret i32 0", "}"])
+
+    def nested(self, program: Program) -> str:
+        """The function of a nested program."""
+        body = _Emitter(program, self.shared).text("?")
+        return self.shared.programs.setdefault(body, f"p{len(self.shared.programs)}")
+
+    def new_table(self, size: int) -> str:
+        name = f"%t{len(self.tables)}"
+        self.tables.append(f"  {name} = alloca [{max(size, 1)} x ptr], align 16")
+        return name
+
+    def label(self, stem: str) -> str:
+        self.count += 1
+        return f"{stem}{self.count}"
 
     def op(self, text: str) -> str:
         self.count += 1
@@ -231,7 +275,7 @@ class _Emitter:
         return "%table"
 
     def function(self, body: str) -> str:
-        return self.functions.setdefault(body, f"k{len(self.functions)}")
+        return self.shared.functions.setdefault(body, f"k{len(self.shared.functions)}")
 
     def kernel(self, kernel: Kernel) -> None:
         code = emit_kernel(kernel, self.target, self.declarations)
@@ -271,16 +315,20 @@ class _Emitter:
         self.declarations.add("steno_host_call", "i32", ("ptr", "i64", "ptr"))
         self.check(self.op(f"call i32 @steno_host_call(ptr %rt, i64 {call.index}, ptr {table})"))
 
+    def copy_bytes(self, to: str, source: str, size: int) -> None:
+        name = self.declarations.add("llvm.memcpy.p0.p0.i64", "void", ("ptr", "ptr", "i64", "i1"))
+        self.lines.append(f"  call void @{name}(ptr {to}, ptr {source}, i64 {size}, i1 false)")
+
     def copy(self, copy: CopyBuffer) -> None:
         size = copy.source.size * copy.source.dtype.itemsize
         if size == 0:
             return
-        name = self.declarations.add("llvm.memcpy.p0.p0.i64", "void", ("ptr", "ptr", "i64", "i1"))
         cost = size * COPY_NS_PER_BYTE
         if cost < PARALLEL_NS:
             to, source = self.address(copy.target), self.address(copy.source)
-            self.lines.append(f"  call void @{name}(ptr align 64 {to}, ptr {source}, i64 {size}, i1 false)")
+            self.copy_bytes(to, source, size)
             return
+        name = self.declarations.add("llvm.memcpy.p0.p0.i64", "void", ("ptr", "ptr", "i64", "i1"))
         self.declarations.add("llvm.smin.i64", "i64", ("i64", "i64"))
         body = f"""  %from = load ptr, ptr %buffers, align 8
   %to.at = getelementptr ptr, ptr %buffers, i64 1
@@ -291,7 +339,7 @@ class _Emitter:
   %length = sub i64 %stop, %start
   %p = getelementptr i8, ptr %from, i64 %start
   %q = getelementptr i8, ptr %to, i64 %start
-  call void @{name}(ptr align 64 %q, ptr %p, i64 %length, i1 false)
+  call void @{name}(ptr %q, ptr %p, i64 %length, i1 false)
   ret void
 }}"""
         self.run(self.function(body), (copy.source, copy.target), -(-size // COPY_UNIT), cost)

@@ -177,7 +177,7 @@ def streaming(c: Code, stage: MapStage) -> frozenset[Buffer]:
         )
 
     return frozenset(
-        s.buffer for s in stage.stores if s.buffer not in loaded and all(aligned(t) for t in stage.stores if t.buffer is s.buffer)
+        s.buffer for s in stage.stores if s.buffer.aligned and s.buffer not in loaded and all(aligned(t) for t in stage.stores if t.buffer is s.buffer)
     )
 
 

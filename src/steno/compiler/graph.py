@@ -3,7 +3,7 @@
 grammar
     Graph ::= inputs: Value*, nodes: Node* (in an order of dependence), outputs: Value*
     Node  ::= (name, kind, operands: Value*, results: Value*)
-    kind  ::= Input | Constant | a kind of ir/kinds.py
+    kind  ::= Input | Constant | Repeat(graphs) | Choose(graphs) | one of the other kinds of ir/kinds.py
     Value ::= (node, position, aval)
 
 Nodes are interned by (op, parameters, operands): two equal equations are one node. Nodes with effects never merge and never die.
@@ -11,25 +11,25 @@ Nodes are interned by (op, parameters, operands): two equal equations are one no
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, final
 
 from steno.core.aval import ShapedArray
 from steno.core.interpret import expansion
 from steno.core.jaxpr import ClosedJaxpr, Literal, Var
 from steno.core.op import MissingRule, Op
+from steno.core.record import record
 from steno.core.trace import trace_to_jaxpr
-from steno.ir.kinds import Host, Kind, Map
+from steno.ir.kinds import Branch, Host, Kind, Map, Scan, While
 
 
 @final
-@dataclass(frozen=True)
+@record(frozen=True)
 class Input:
     position: int
 
 
 @final
-@dataclass(frozen=True)
+@record(frozen=True)
 class Constant:
     """A scalar literal: `value` is a NumPy scalar of the aval's dtype."""
 
@@ -37,15 +37,49 @@ class Constant:
 
 
 @final
-class Node:
-    __slots__ = ("name", "kind", "operands", "results", "cost_key")
+@record(frozen=True)
+class Repeat:
+    """A loop over graphs. Operands: constants of `cond`, constants of `body`, carries, arrays (one row of each for an iteration), then what
+    `cond` and `body` close over. Each graph's inputs: its constants, the carries, the rows, what it closes over. Without a `cond`, `length` iterations.
+    The body's outputs: the carries, then rows of results."""
 
-    def __init__(self, name: str, kind: Kind | Input | Constant, operands: tuple[Value, ...], avals: Sequence[ShapedArray], cost_key: Any = None):
+    cond: Graph | None
+    body: Graph
+    cond_consts: int
+    body_consts: int
+    carries: int
+    length: int | None
+    reverse: bool
+
+
+@final
+@record(frozen=True)
+class Choose:
+    """One of several graphs. Operands: an int32 index, those of the graphs, then what each graph closes over. Each graph's inputs: the
+    common operands, what it closes over."""
+
+    branches: tuple[Graph, ...]
+    operands: int
+
+
+@final
+class Node:
+    __slots__ = ("name", "kind", "operands", "results", "cost_key", "host_call")
+
+    def __init__(self, name: str, kind: Kind | Input | Constant | Repeat | Choose, operands: tuple[Value, ...], avals: Sequence[ShapedArray], cost_key: Any = None):
         self.name = name
         self.kind = kind
         self.operands = operands
         self.results = tuple(Value(self, k, a) for k, a in enumerate(avals))
         self.cost_key = cost_key  # equal keys: equal scalar code per element
+        self.host_call = -1  # its number, for Host
+
+    @property
+    def has_effects(self) -> bool:
+        k = self.kind
+        if isinstance(k, Repeat):
+            return k.body.has_effects or k.cond is not None and k.cond.has_effects
+        return isinstance(k, Host) or isinstance(k, Choose) and any(g.has_effects for g in k.branches)
 
 
 @final
@@ -68,16 +102,17 @@ class Value:
 
 @final
 class Graph:
-    __slots__ = ("inputs", "captured", "nodes", "outputs", "host_calls")
+    """`host_calls`: (callback, operand avals, result avals) of each host call, also of nested graphs, by number."""
 
-    def __init__(self, inputs: list[Value], captured: list[Any], nodes: list[Node], outputs: list[Value]):
+    __slots__ = ("inputs", "captured", "nodes", "outputs", "host_calls", "has_effects")
+
+    def __init__(self, inputs: list[Value], captured: list[Any], nodes: list[Node], outputs: list[Value], host_calls: list[Any]):
         self.inputs = inputs
         self.captured = captured
         self.nodes = nodes
         self.outputs = outputs
-        self.host_calls = [
-            (n.kind.callback, [v.aval for v in n.operands], [v.aval for v in n.results]) for n in nodes if isinstance(n.kind, Host)
-        ]
+        self.host_calls = host_calls
+        self.has_effects = any(n.has_effects for n in nodes)
 
     def __str__(self) -> str:
         names: dict[Value, str] = {}
@@ -101,30 +136,38 @@ class Graph:
 
 def to_graph(closed: ClosedJaxpr) -> Graph:
     """Array constants, also those of nested programs, become inputs after the user's own: `graph.captured`, in that order."""
-    builder = _GraphBuilder()
-    inputs = [builder.input(v.aval) for v in closed.jaxpr.invars]
-    outputs = builder.run_closed(closed, inputs)
-    return Graph(inputs + builder.capture_values, builder.captured, _alive(builder.nodes, outputs), outputs)
+    return _GraphBuilder([]).graph(closed, False)
 
 
-def _alive(nodes: Iterable[Node], outputs: Sequence[Value]) -> list[Node]:
+def alive(nodes: Iterable[Node], outputs: Sequence[Value]) -> list[Node]:
     nodes = list(nodes)
     live = {v.node for v in outputs}
     for n in reversed(nodes):
-        if n in live or isinstance(n.kind, Host):
+        if n in live or n.has_effects:
             live.add(n)
             live.update(v.node for v in n.operands)
     return [n for n in nodes if n in live and not isinstance(n.kind, Input | Constant)]
 
 
 class _GraphBuilder:
-    def __init__(self) -> None:
+    def __init__(self, host_calls: list[Any]) -> None:
+        self.host_calls = host_calls
         self.nodes: list[Node] = []
         self._interned: dict[Any, Node] = {}
         self._captures: dict[int, Value] = {}
         self._inputs = 0
         self.captured: list[Any] = []
         self.capture_values: list[Value] = []
+
+    def graph(self, closed: ClosedJaxpr, nested: bool) -> Graph:
+        """`nested`: each output is a value of its own that has a buffer."""
+        inputs = [self.input(v.aval) for v in closed.jaxpr.invars]
+        outputs = self.run_closed(closed, inputs)
+        if nested:
+            for k, v in enumerate(outputs):
+                if isinstance(v.node.kind, Input | Constant) or v in outputs[:k]:
+                    outputs[k] = self.in_memory(v)
+        return Graph(inputs + self.capture_values, self.captured, alive(self.nodes, outputs), outputs, self.host_calls)
 
     def input(self, aval: ShapedArray) -> Value:
         node = Node("input", Input(self._inputs), (), [aval])
@@ -161,7 +204,7 @@ class _GraphBuilder:
             found = self._interned.get(key)
         except TypeError:  # an unhashable parameter, or ones that do not compare: no sharing
             key = found = None
-        if found is not None and not isinstance(found.kind, Host):
+        if found is not None and not found.has_effects:
             return found.results
         kind = op.lower(avals_in, avals_out, **params)
         if kind is None:
@@ -169,19 +212,43 @@ class _GraphBuilder:
         cost_key = None
         if key is not None:
             cost_key = (op, key[1], tuple((a.dtype, a.ndim == 0) for a in avals_in), tuple(a.dtype for a in avals_out))
-        if isinstance(kind, Host):
+        made: Any = kind
+        if isinstance(kind, Branch | While | Scan):
+            made, operands = self.control(kind, operands)
+        if isinstance(made, Host | Repeat | Choose):
             operands = [self.in_memory(v) if isinstance(v.node.kind, Constant) else v for v in operands]
-        node = Node(op.name, kind, tuple(operands), avals_out, cost_key)
+        node = Node(op.name, made, tuple(operands), avals_out, cost_key)
+        if isinstance(kind, Host):
+            node.host_call = len(self.host_calls)
+            self.host_calls.append((kind.callback, [v.aval for v in operands], list(avals_out)))
         self.nodes.append(node)
         if key is not None:
             self._interned[key] = node
         return node.results
 
-    def in_memory(self, constant: Value) -> Value:
-        """A constant as a value that has a buffer."""
-        node = Node("constant", Map(lambda b, indices, reads: reads[0](())), (constant,), [constant.aval])
+    def in_memory(self, v: Value) -> Value:
+        """A constant (or an input) as a value that has a buffer of its own."""
+        node = Node("copy", Map(lambda b, indices, reads: reads[0](indices), flat=v.aval.ndim > 0), (v,), [v.aval])
         self.nodes.append(node)
         return node.results[0]
+
+    def control(self, kind: Branch | While | Scan, operands: list[Value]) -> tuple[Repeat | Choose, list[Value]]:
+        """The graphs of the nested programs; what they close over becomes further operands."""
+
+        def nested(closed: ClosedJaxpr) -> Graph:
+            g = _GraphBuilder(self.host_calls).graph(closed, True)
+            captures.extend(self.capture(c, v.aval) for c, v in zip(g.captured, g.inputs[len(closed.jaxpr.invars) :], strict=True))
+            return g
+
+        captures: list[Value] = []
+        if isinstance(kind, Branch):
+            made: Repeat | Choose = Choose(tuple(nested(c) for c in kind.branches), len(operands) - 1)
+        elif isinstance(kind, While):
+            carries = len(operands) - kind.cond_consts - kind.body_consts
+            made = Repeat(nested(kind.cond), nested(kind.body), kind.cond_consts, kind.body_consts, carries, None, False)
+        else:
+            made = Repeat(None, nested(kind.body), 0, kind.consts, kind.carries, kind.length, kind.reverse)
+        return made, operands + captures
 
     def _inline(self, op: Op, operands: list[Value], params: dict[str, Any]) -> Sequence[Value]:
         if op.subprograms is not None:

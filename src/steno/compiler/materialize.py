@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from steno.compiler.graph import Constant, Graph, Input, Node, Value
+from steno.compiler.graph import Choose, Constant, Graph, Input, Node, Repeat, Value
 from steno.ir.expr import Builder, Expr, registers
 from steno.ir.index import LoopVar, var
 from steno.ir.kinds import Contract, Host, Library, Map, Reduce
@@ -100,7 +100,7 @@ def materialize(graph: Graph) -> set[Value]:
     must = {v for n in graph.nodes for v in n.results if not is_inlinable(v)}
     must.update(v for v in graph.outputs)
     for n in graph.nodes:
-        if isinstance(n.kind, Library | Host):
+        if isinstance(n.kind, Library | Host | Repeat | Choose):
             must.update(n.operands)
         elif isinstance(n.kind, Contract):
             must.update(_viewed(v) for v in n.operands)

@@ -21,11 +21,12 @@ from steno.core.aval import ShapedArray
 from steno.core.config import knob
 from steno.core.jaxpr import ClosedJaxpr
 from steno.ir.check_loops import check
-from steno.ir.loops import Kernel, LibraryCall, Program
+from steno.ir.loops import Choice, Kernel, LibraryCall, Loop, Program
 from steno.ir.print_loops import show
 
 LIBRARY_NS = 1000.0
 QUICK_NS = 10_000.0
+CALL_NS, PRESUMED_ITERATIONS = 20.0, 100
 
 verify = knob("verify", False, "check the program after every pass of the compiler", prefix="steno_")
 
@@ -95,6 +96,11 @@ class _Clock:
         self.seconds[name] = time.perf_counter() - start
 
 
+def lower(graph: Graph, nested: bool, in_place: frozenset[int], carried: Sequence[tuple[int, int]]) -> Assigned:
+    """The program of a loop's body or a branch: its outputs take over the inputs they are paired with, where that is safe."""
+    return assign(graph, schedule(graph, lower, nested, in_place), carried=carried)
+
+
 def estimated_ns(program: Program) -> float:
     total = 0.0
     for s in program.statements:
@@ -102,6 +108,10 @@ def estimated_ns(program: Program) -> float:
             total += s.cost
         elif isinstance(s, LibraryCall):
             total += LIBRARY_NS + sum(b.size for b in s.buffers)
+        elif isinstance(s, Loop):
+            total += (s.length if s.length is not None else PRESUMED_ITERATIONS) * (CALL_NS + estimated_ns(s.body))
+        elif isinstance(s, Choice):
+            total += max(estimated_ns(p) for p, _ in s.branches)
     return total
 
 
@@ -112,7 +122,7 @@ def compile_jaxpr(closed: ClosedJaxpr, donated: frozenset[int] = frozenset(), qu
     with clock("graph"):
         graph = to_graph(closed)
     with clock("loops"):
-        assigned = assign(graph, schedule(graph), donated)
+        assigned = assign(graph, schedule(graph, lower, in_place=donated), donated)
     if verify.value:
         check(assigned.program)
     with clock("llvm"):

@@ -14,7 +14,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, final
 
-from steno.compiler.graph import Constant, Graph, Input, Node, Value
+from steno.compiler.control import place_choose, place_repeat
+from steno.compiler.graph import Choose, Constant, Graph, Input, Node, Repeat, Value
 from steno.compiler.loop_rewrites import collapse, place_locals
 from steno.compiler.materialize import REGION, expression_cost, is_inlinable, materialize, reduced_size
 from steno.ir.expr import Builder, Expr, Scalar, registers, storage
@@ -109,8 +110,13 @@ class Group:
 
 @final
 class Scheduler:
-    def __init__(self, graph: Graph):
+    """`nested`: the graph is a loop's or a branch's; `in_place`: inputs whose memory an output may take over."""
+
+    def __init__(self, graph: Graph, lower: Callable[..., Any], nested: bool, in_place: frozenset[int]):
         self.graph = graph
+        self.lower = lower
+        self.nested = nested
+        self.in_place = in_place
         self.b = Builder()
         self.stored = materialize(graph)
         self.outputs = set(graph.outputs)
@@ -121,7 +127,6 @@ class Scheduler:
         self.group_of: dict[Value, Group] = {}
         self.uses: dict[Value, int] = {}
         self.serial = 0
-        self.host_index = 0
         self.last_host: Step | None = None
         for n in graph.nodes:
             for v in n.operands:
@@ -137,7 +142,7 @@ class Scheduler:
 
     def new_buffer(self, name: str, v: Value, kind: Any) -> Buffer:
         dtype, components = storage(v.aval.dtype)
-        return Buffer(name, dtype, v.aval.size * components, kind)
+        return Buffer(name, dtype, v.aval.size * components, kind, not self.nested or kind == "arena")
 
     def buffer(self, v: Value) -> Buffer:
         found = self.buffers.get(v)
@@ -153,6 +158,9 @@ class Scheduler:
             pairs = [(node.results[0], node.operands[0])]
         elif isinstance(node.kind, Library):
             pairs = [(r, node.operands[k]) for r, k in zip(node.results, node.kind.in_place, strict=False) if k >= 0]
+        elif isinstance(node.kind, Repeat):
+            first = node.kind.cond_consts + node.kind.body_consts
+            pairs = list(zip(node.results[: node.kind.carries], node.operands[first : first + node.kind.carries], strict=True))
         else:
             return
         for result, operand in pairs:
@@ -178,7 +186,7 @@ class Scheduler:
 
     def run(self) -> Schedule:
         for node in self.graph.nodes:
-            if isinstance(node.kind, Host) or any(v in self.stored for v in node.results):
+            if node.has_effects or any(v in self.stored for v in node.results):
                 self.place(node)
         for g in self.groups:
             self.finish(g)
@@ -203,7 +211,7 @@ class Scheduler:
 
     def place(self, node: Node) -> None:
         kind = node.kind
-        if not isinstance(kind, Host) and not any(v.size for v in node.results):
+        if not node.has_effects and not any(v.size for v in node.results):
             for v in node.results:
                 self.buffer(v)
             return  # nothing to compute
@@ -221,6 +229,10 @@ class Scheduler:
             self.place_library(node)
         elif isinstance(kind, Host):
             self.place_host(node)
+        elif isinstance(kind, Repeat):
+            place_repeat(self, node, kind)
+        elif isinstance(kind, Choose):
+            place_choose(self, node, kind)
         else:
             raise AssertionError(f"no schedule for kind {kind}")
 
@@ -702,6 +714,12 @@ class Scheduler:
     def place_update(self, node: Node) -> None:
         """copy of the operand (or the operand's own buffer, if nobody else reads it), then the changes."""
         kind, (result,), operand = node.kind, node.results, node.operands[0]
+        if isinstance(operand.node.kind, Input) and operand.node.kind.position in self.in_place:
+            # What is computed from the old array is computed before it changes, so that it can change in place.
+            for o in node.operands[1:]:
+                if o not in self.stored and operand in self.frontier([o]) and is_inlinable(o):
+                    self.stored.add(o)
+                    self.place_map(o.node)
         step = self.begin_copy(result, operand)
         target = self.buffer(result)
         self.serial += 1
@@ -844,13 +862,16 @@ class Scheduler:
     def place_host(self, node: Node) -> None:
         step = self.new_step()
         passed = [self.whole(v, step) for v in node.operands]
-        step.statements.append(HostCall(self.host_index, (*passed, *(self.buffer(v) for v in node.results))))
-        self.host_index += 1
+        step.statements.append(HostCall(node.host_call, (*passed, *(self.buffer(v) for v in node.results))))
+        self.after_effects(step)
+        for v in node.results:
+            self.producer[v] = step
+
+    def after_effects(self, step: Step) -> None:
+        """Statements with effects keep the program's order."""
         if self.last_host is not None:
             self.depend(step, {self.last_host})
         self.last_host = step
-        for v in node.results:
-            self.producer[v] = step
 
     # -- from groups to kernels
 
@@ -898,8 +919,9 @@ class Scheduler:
         return Kernel(name, stage.vars[:-1], (MapStage(stage.vars[-1:], stage.stores),), cost)
 
 
-def schedule(graph: Graph) -> Schedule:
-    return Scheduler(graph).run()
+def schedule(graph: Graph, lower: Callable[..., Any], nested: bool = False, in_place: frozenset[int] = frozenset()) -> Schedule:
+    """`lower(graph, nested, in_place, carried)`: what makes programs of nested graphs (`pipeline.lower`)."""
+    return Scheduler(graph, lower, nested, in_place).run()
 
 
 __all__ = ["Schedule", "Step", "schedule"]

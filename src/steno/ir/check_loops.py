@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NoReturn, final
 
 import numpy as np
@@ -13,13 +13,18 @@ import numpy as np
 from steno.ir.expr import PRIMITIVE, Expr, index_values, topological
 from steno.ir.index import FloorDiv, Index, LoopVar, Mod, Value
 from steno.ir.loops import (
+    Argument,
     Buffer,
+    Carried,
+    Choice,
     ColReduce,
     CopyBuffer,
     Cumulate,
     Kernel,
+    Loop,
     MapStage,
     Program,
+    Row,
     RowReduce,
     Stage,
     Store,
@@ -70,8 +75,9 @@ class _Checker:
     def fail(self, why: str) -> NoReturn:
         raise InvalidProgram(f"{self.where}: {why}")
 
-    def run(self) -> None:
+    def run(self, outside: str = "") -> None:
         p = self.program
+        self.where = outside + self.where
         if len(p.arena) != len(p.offsets):
             self.fail(f"{len(p.arena)} arena buffers, {len(p.offsets)} offsets")
         for b, offset in zip(p.arena, p.offsets, strict=True):
@@ -82,7 +88,7 @@ class _Checker:
             if b.dtype not in PRIMITIVE and b.dtype != F16 or b.size < 0:
                 self.fail(f"buffer {b.name} is {b.dtype}[{b.size}]; a primitive dtype and a size of 0 or more are wanted")
         for k, s in enumerate(p.statements):
-            self.where = f"statement {k}"
+            self.where = f"{outside}statement {k}"
             if isinstance(s, Kernel):
                 self.where += f", kernel {s.name}"
                 self.kernel(s)
@@ -91,9 +97,56 @@ class _Checker:
                 self.has(self.writable, s.target)
                 if (s.source.dtype, s.source.size) != (s.target.dtype, s.target.size):
                     self.fail(f"copies {s.source.dtype}[{s.source.size}] to {s.target.dtype}[{s.target.size}]")
+            elif isinstance(s, Loop):
+                self.loop(s)
+            elif isinstance(s, Choice):
+                self.has(self.readable, s.index)
+                for program, inputs in s.branches:
+                    self.fit(program, inputs, s.outputs, s.scratch)
             else:
                 for b in s.buffers:
                     self.has(self.readable, b)
+
+    def loop(self, s: Loop) -> None:
+        def buffers(arguments: Sequence[Argument], role: int) -> list[Buffer | Row]:
+            out: list[Buffer | Row] = []
+            for a in arguments:
+                if isinstance(a, Carried):
+                    home, partner = s.carries[a.position]
+                    out.append(home if role == 0 or partner is None else partner)
+                else:
+                    out.append(a if isinstance(a, Row) else a.buffer)
+            return out
+
+        if (s.cond is None) != (s.flag is None) or (s.cond is None) != (s.length is not None):
+            self.fail("a loop has a length, or a test and a flag")
+        for home, partner in s.carries:
+            self.has(self.writable, home)
+            if partner is not None and (partner.size, partner.dtype) != (home.size, home.dtype):
+                self.fail(f"carry {home.name} and its partner {partner.name} differ")
+        self.fit(s.body, buffers(s.inputs, 0), buffers(s.outputs, 1), s.scratch, s.length)
+        if s.cond is not None and s.flag is not None:
+            self.fit(s.cond, buffers(s.cond_inputs, 0), [s.flag], s.scratch)
+
+    def fit(
+        self, program: Program, inputs: Sequence[Buffer | Row], outputs: Sequence[Buffer | Row], scratch: Buffer, length: int | None = None
+    ) -> None:
+        """A nested program, and whether these may be its arguments."""
+        where = self.where
+        self.has(self.writable, scratch)
+        if scratch.size * scratch.dtype.itemsize < program.arena_bytes:
+            self.fail(f"{scratch.name} is too small for an arena of {program.arena_bytes} bytes")
+        for given, wanted, writes in ((inputs, program.inputs, False), (outputs, program.outputs, True)):
+            if len(given) != len(wanted):
+                self.fail(f"{len(given)} arguments for {len(wanted)} of the nested program")
+            for a, b in zip(given, wanted, strict=True):
+                buffer = a.buffer if isinstance(a, Row) else a
+                self.has(self.writable if writes else self.readable, buffer)
+                if buffer.dtype != b.dtype or a.size != b.size or isinstance(a, Row) and length is not None and a.size * length > buffer.size:
+                    self.fail(f"{buffer.dtype}[{a.size}] of {buffer.name} for {b.dtype}[{b.size}] {b.name}")
+                if b.aligned and isinstance(a, Row):
+                    self.fail(f"a row of {buffer.name} for {b.name}, which counts as aligned")
+        _Checker(program).run(where + ", nested ")
 
     def has(self, buffers: set[Buffer], b: Buffer) -> None:
         if b not in buffers:

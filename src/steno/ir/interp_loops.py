@@ -19,14 +19,19 @@ from steno.ir.interp import evaluate, evaluate_index
 from steno.ir.loops import (
     BLOCK,
     LANES,
+    Argument,
     Buffer,
+    Carried,
+    Choice,
     ColReduce,
     CopyBuffer,
     Cumulate,
+    Fixed,
     Fold,
     HostCall,
     Kernel,
     LibraryCall,
+    Loop,
     MapStage,
     Program,
     RowReduce,
@@ -38,13 +43,15 @@ from steno.ir.loops import (
 Memory = dict[Buffer, np.ndarray]
 Variables = dict[LoopVar, np.ndarray]
 Locals = dict[str, np.ndarray]
+Library = Mapping[str, Callable[[Sequence[np.ndarray], Sequence[int]], int]]
+Host = Callable[[int, Sequence[np.ndarray]], int] | None
 
 
 def run(
     program: Program,
     inputs: Sequence[np.ndarray],
-    library: Mapping[str, Callable[[Sequence[np.ndarray], Sequence[int]], int]] = {},
-    host: Callable[[int, Sequence[np.ndarray]], int] | None = None,
+    library: Library = {},
+    host: Host = None,
 ) -> list[np.ndarray]:
     """`inputs`: one flat array of the buffer's dtype and size each. `library[symbol](buffers, meta)` and `host(index, buffers)` return a
     status; one other than 0 raises RuntimeError."""
@@ -55,6 +62,12 @@ def run(
         memory[b] = x.copy()
     for b in program.outputs:
         memory.setdefault(b, np.zeros(b.size, b.dtype))
+    _run(program, memory, library, host)
+    return [memory[b] for b in program.outputs]
+
+
+def _run(program: Program, memory: Memory, library: Library, host: Host) -> None:
+    """`memory`: arrays of the inputs and outputs; outputs are written in place."""
     arena = np.zeros(program.arena_bytes, np.uint8)
     for b, offset in zip(program.arena, program.offsets, strict=True):
         memory[b] = arena[offset : offset + b.size * b.dtype.itemsize].view(b.dtype)
@@ -63,6 +76,12 @@ def run(
             _kernel(s, memory)
         elif isinstance(s, CopyBuffer):
             memory[s.target][:] = memory[s.source]
+        elif isinstance(s, Loop):
+            _loop(s, memory, library, host)
+        elif isinstance(s, Choice):
+            k = min(max(int(memory[s.index][0]), 0), len(s.branches) - 1)
+            branch, inputs = s.branches[k]
+            _nested(branch, [memory[b] for b in inputs], [memory[b] for b in s.outputs], library, host)
         else:
             buffers = [memory[b] for b in s.buffers]
             if isinstance(s, LibraryCall):
@@ -72,7 +91,47 @@ def run(
                 status = host(s.index, buffers)
             if status:
                 raise RuntimeError(f"{s} ended with status {status}")
-    return [memory[b] for b in program.outputs]
+
+
+def _nested(program: Program, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], library: Library, host: Host) -> None:
+    memory: Memory = dict(zip(program.inputs, inputs, strict=True))
+    memory.update(zip(program.outputs, outputs, strict=True))
+    _run(program, memory, library, host)
+
+
+def _loop(loop: Loop, memory: Memory, library: Library, host: Host) -> None:
+    present = [memory[b] for b, _ in loop.carries]
+    following = [memory[b if p is None else p] for b, p in loop.carries]
+
+    def arrays(arguments: Sequence[Argument], carries: Sequence[np.ndarray], iteration: int) -> list[np.ndarray]:
+        out = []
+        for a in arguments:
+            if isinstance(a, Carried):
+                out.append(carries[a.position])
+            elif isinstance(a, Fixed):
+                out.append(memory[a.buffer])
+            else:
+                out.append(memory[a.buffer][a.size * iteration : a.size * (iteration + 1)])
+        return out
+
+    step = 0
+    while True:
+        if loop.cond is not None:
+            assert loop.flag is not None
+            _nested(loop.cond, arrays(loop.cond_inputs, present, step), [memory[loop.flag]], library, host)
+            if not memory[loop.flag][0]:
+                break
+        elif step == loop.length:
+            break
+        number = loop.length - 1 - step if loop.reverse and loop.length is not None else step
+        _nested(loop.body, arrays(loop.inputs, present, number), arrays(loop.outputs, following, number), library, host)
+        for k, (_, partner) in enumerate(loop.carries):
+            if partner is not None:
+                present[k], following[k] = following[k], present[k]
+        step += 1
+    for (home, _), x in zip(loop.carries, present, strict=True):
+        if x is not memory[home]:
+            memory[home][:] = x
 
 
 def _kernel(kernel: Kernel, memory: Memory) -> None:

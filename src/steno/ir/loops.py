@@ -2,7 +2,9 @@
 
 grammar
     Program   ::= inputs, outputs, arena buffers (with offsets), Statement*
-    Statement ::= Kernel | LibraryCall | HostCall | CopyBuffer
+    Statement ::= Kernel | LibraryCall | HostCall | CopyBuffer | Loop | Choice
+    Loop      ::= `length` times, or while a program gives true: a program, on carried buffers and on rows of arrays
+    Choice    ::= one of several programs, by an index in memory
     Kernel    ::= for outer point (row-major, split over threads): Stage*
     Stage     ::= MapStage | RowReduce | ColReduce | TreeReduce | Cumulate
     Expr      as in ir/expr.py; leaves: const | load(Buffer, offset Index, guard) | index(Index) | local(name) | acc k | elt k
@@ -32,12 +34,14 @@ LANES = 64
 @record(frozen=True, eq=False)
 class Buffer:
     """`size` elements of the primitive `dtype`, by identity. kind: input (read only), output, arena (intermediate of the whole program),
-    local (a thread's scratch for one outer point, on the stack, at most 64 KiB in all for a kernel)."""
+    local (a thread's scratch for one outer point, on the stack, at most 64 KiB in all for a kernel). Inputs and outputs of a nested program
+    may be rows of arrays: `aligned` is False, their address is a multiple of an element's size only."""
 
     name: str
     dtype: Any
     size: int
     kind: Literal["input", "output", "arena", "local"]
+    aligned: bool = True
 
 
 @final
@@ -172,7 +176,66 @@ class CopyBuffer:
     target: Buffer
 
 
-Statement = Union[Kernel, LibraryCall, HostCall, CopyBuffer]
+@final
+@record(frozen=True)
+class Fixed:
+    """An argument of a nested program: a whole buffer, the same in every iteration."""
+
+    buffer: Buffer
+
+
+@final
+@record(frozen=True)
+class Carried:
+    """An argument of a nested program: the present (as an input) or next (as an output) buffer of carry `position`."""
+
+    position: int
+
+
+@final
+@record(frozen=True)
+class Row:
+    """An argument of a nested program: the iteration's part of `buffer`, `size` elements from element `size` * iteration."""
+
+    buffer: Buffer
+    size: int
+
+
+Argument = Union[Fixed, Carried, Row]
+
+
+@final
+@record(frozen=True)
+class Loop:
+    """`body` on `inputs` and `outputs`, `length` times (iterations numbered downwards with `reverse`), or, without a length, while `cond` on
+    `cond_inputs` stores true in its one output, `flag`. `carries[k]`: (buffer, partner). At the start and at the end the carry is in
+    `buffer`. Without a partner the body changes it in place (input and output are one memory); with one, the two swap roles after each
+    iteration. `scratch` holds the nested programs' arenas."""
+
+    length: int | None
+    reverse: bool
+    carries: tuple[tuple[Buffer, Buffer | None], ...]
+    body: Program
+    inputs: tuple[Argument, ...]
+    outputs: tuple[Argument, ...]
+    cond: Program | None
+    cond_inputs: tuple[Argument, ...]
+    flag: Buffer | None
+    scratch: Buffer
+
+
+@final
+@record(frozen=True)
+class Choice:
+    """Branch number `index[0]` (int32, clamped into range) of `branches`, each with the buffers of its inputs, all with the same outputs."""
+
+    index: Buffer
+    branches: tuple[tuple[Program, tuple[Buffer, ...]], ...]
+    outputs: tuple[Buffer, ...]
+    scratch: Buffer
+
+
+Statement = Union[Kernel, LibraryCall, HostCall, CopyBuffer, Loop, Choice]
 
 
 @final

@@ -11,16 +11,22 @@ import numpy as np
 from steno.ir.expr import Expr
 from steno.ir.index import FloorDiv, Index, LoopVar, Mod, Value
 from steno.ir.loops import (
+    Argument,
     Buffer,
+    Carried,
+    Choice,
     ColReduce,
     CopyBuffer,
     Cumulate,
+    Fixed,
     Fold,
     HostCall,
     Kernel,
     LibraryCall,
+    Loop,
     MapStage,
     Program,
+    Row,
     RowReduce,
     Stage,
     Statement,
@@ -28,7 +34,9 @@ from steno.ir.loops import (
     TreeReduce,
 )
 
-_BUFFER = re.compile(r"(\S+) (\w+)\[(\d+)\](?: @ (\d+))?$")
+_BUFFER = re.compile(r"(\S+) (\w+)\[(~?)(\d+)\](?: @ (\d+))?$")
+_LOOP = re.compile(r"loop (while \S+|\d+)( reverse)? carries(.*) scratch (\S+) inputs(.*) outputs(.*)$")
+_CHOICE = re.compile(r"choice (\S+) scratch (\S+) outputs(.*)$")
 _TOKEN = re.compile(r"\s*(//|%\d+|[\w.]+|[-+*%(),])")
 _ACCESS = re.compile(r"([^\[\s]+)\[(.*)\]$")
 
@@ -83,9 +91,9 @@ class _Parser:
         m = _BUFFER.match(text)
         if m is None:
             self.fail("a buffer `name dtype[size]` wanted")
-        name, dtype, size, offset = m.groups()
+        name, dtype, row, size, offset = m.groups()
         if name not in self.buffers:
-            self.buffers[name] = Buffer(name, np.dtype(dtype), int(size), kind)
+            self.buffers[name] = Buffer(name, np.dtype(dtype), int(size), kind, not row)
         return self.buffers[name], int(offset or 0)
 
     def named(self, name: str) -> Buffer:
@@ -99,6 +107,10 @@ class _Parser:
         word = line.split()[0]
         if word == "kernel":
             return self.kernel()
+        if word == "loop":
+            return self.loop()
+        if word == "choice":
+            return self.choice()
         m = re.match(r"(call|host) (\S+) \(([^)]*)\)(?: meta (.*))?$", line)
         if m is not None:
             what, name, names, meta = m.groups()
@@ -111,6 +123,60 @@ class _Parser:
         out = CopyBuffer(self.named(m[1]), self.named(m[2]))
         self.at += 1
         return out
+
+    def argument(self, word: str) -> Argument:
+        kind, _, rest = word.partition(":")
+        if kind == "carry" and rest.isdigit():
+            return Carried(int(rest))
+        if kind == "row":
+            name, _, size = rest.rpartition(":")
+            return Row(self.named(name), int(size))
+        return Fixed(self.named(word))
+
+    def nested(self) -> Program:
+        """The program in the lines that begin with a bar."""
+        lines = []
+        while self.peek().startswith("| "):
+            lines.append(self.peek()[2:])
+            self.at += 1
+        return parse("\n".join(lines))
+
+    def loop(self) -> Loop:
+        m = _LOOP.match(self.peek())
+        if m is None:
+            self.fail("`loop N carries ... scratch s inputs ... outputs ...` wanted")
+        times, reverse, carries, scratch, inputs, outputs = m.groups()
+        flag = self.named(times[len("while ") :]) if times.startswith("while ") else None
+        pairs = []
+        for word in carries.split():
+            home, _, partner = word.partition(",")
+            pairs.append((self.named(home), self.named(partner) if partner else None))
+        ins, outs = (tuple(self.argument(w) for w in text.split()) for text in (inputs, outputs))
+        memory = self.named(scratch)
+        self.at += 1
+        body = self.nested()
+        cond, cond_inputs = None, ()
+        if flag is not None:
+            if self.peek().split()[:1] != ["test"]:
+                self.fail("`test` wanted")
+            cond_inputs = tuple(self.argument(w) for w in self.peek().split()[1:])
+            self.at += 1
+            cond = self.nested()
+        length = None if flag is not None else int(times)
+        return Loop(length, reverse is not None, tuple(pairs), body, ins, outs, cond, cond_inputs, flag, memory)
+
+    def choice(self) -> Choice:
+        m = _CHOICE.match(self.peek())
+        if m is None:
+            self.fail("`choice i scratch s outputs ...` wanted")
+        index, scratch, outputs = self.named(m[1]), self.named(m[2]), tuple(self.named(w) for w in m[3].split())
+        self.at += 1
+        branches = []
+        while self.peek().split()[:1] == ["branch"]:
+            inputs = tuple(self.named(w) for w in self.peek().split()[1:])
+            self.at += 1
+            branches.append((self.nested(), inputs))
+        return Choice(index, tuple(branches), outputs, scratch)
 
     def loops(self, words: Sequence[str]) -> list[LoopVar]:
         out = []

@@ -26,8 +26,17 @@
     call sort (x t) meta 3 1
     host 0 (x y)
     copy x -> t
+    loop 10 reverse carries a,b c scratch s inputs x carry:0 row:t:16 outputs carry:0 carry:1
+      carry a has partner b, c is changed in place; row:t:16 is the iteration's 16 elements of t; the body follows:
+    | program arena 0 ...
+    loop while f ...                                 f: the flag; the body follows, then
+    test x carry:0
+    | program arena 0 ...
+    choice i scratch s outputs y
+    branch x t                                       for each branch its inputs, then its program
+    | program arena 0 ...
 
-A buffer that is an input and an output is `inout`. Expressions are numbered within a kernel, each written in the first stage that uses it.
+Buffers of a nested program are its own; one that may be the row of an array has `~` before its size. A buffer that is an input and an output is `inout`. Expressions are numbered within a kernel, each written in the first stage that uses it.
 """
 
 from __future__ import annotations
@@ -38,13 +47,18 @@ from typing import Any, final
 from steno.ir.expr import Expr, index_values, topological
 from steno.ir.index import FloorDiv, Index, LoopVar, Value
 from steno.ir.loops import (
+    Argument,
     Buffer,
+    Carried,
+    Choice,
     ColReduce,
     CopyBuffer,
     Cumulate,
+    Fixed,
     HostCall,
     Kernel,
     LibraryCall,
+    Loop,
     MapStage,
     Program,
     RowReduce,
@@ -102,7 +116,37 @@ class _Printer:
         return "\n".join(self.lines) + "\n"
 
     def buffer(self, b: Buffer) -> str:
-        return f"{self.buffers(b)} {b.dtype}[{b.size}]"
+        return f"{self.buffers(b)} {b.dtype}[{'' if b.aligned else '~'}{b.size}]"
+
+    def argument(self, a: Argument) -> str:
+        if isinstance(a, Fixed):
+            return self.buffers(a.buffer)
+        return f"carry:{a.position}" if isinstance(a, Carried) else f"row:{self.buffers(a.buffer)}:{a.size}"
+
+    def nested(self, program: Program) -> None:
+        self.lines += ["| " + line for line in show(program).splitlines()]
+
+    def loop(self, s: Loop) -> None:
+        def words(arguments: Iterable[Argument]) -> str:
+            return "".join(" " + self.argument(a) for a in arguments)
+
+        times = f"while {self.buffers(s.flag)}" if s.flag is not None else str(s.length)
+        pairs = "".join(f" {self.buffers(b)}" + (f",{self.buffers(p)}" if p is not None else "") for b, p in s.carries)
+        scratch = self.buffers(s.scratch)
+        self.lines.append(
+            f"loop {times}{' reverse' if s.reverse else ''} carries{pairs} scratch {scratch} inputs{words(s.inputs)} outputs{words(s.outputs)}"
+        )
+        self.nested(s.body)
+        if s.cond is not None:
+            self.lines.append(f"test{words(s.cond_inputs)}")
+            self.nested(s.cond)
+
+    def choice(self, s: Choice) -> None:
+        outputs = "".join(" " + self.buffers(b) for b in s.outputs)
+        self.lines.append(f"choice {self.buffers(s.index)} scratch {self.buffers(s.scratch)} outputs{outputs}")
+        for program, inputs in s.branches:
+            self.lines.append("branch" + "".join(" " + self.buffers(b) for b in inputs))
+            self.nested(program)
 
     def statement(self, s: Statement) -> None:
         if isinstance(s, Kernel):
@@ -112,6 +156,10 @@ class _Printer:
             self.lines.append(f"call {s.symbol} ({' '.join(map(self.buffers, s.buffers))}){meta}")
         elif isinstance(s, HostCall):
             self.lines.append(f"host {s.index} ({' '.join(map(self.buffers, s.buffers))})")
+        elif isinstance(s, Loop):
+            self.loop(s)
+        elif isinstance(s, Choice):
+            self.choice(s)
         else:
             assert isinstance(s, CopyBuffer)
             self.lines.append(f"copy {self.buffers(s.source)} -> {self.buffers(s.target)}")
