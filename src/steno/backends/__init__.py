@@ -18,7 +18,7 @@ from steno.core.errors import JaxRuntimeError
 from steno.core.op import Op, set_eager
 from steno.core.trace import Tracer, escaped
 
-_AUTO: Final = "reference"
+_AUTO: Final = "cpu"
 _OPTIONS: Final = {"fast_math": bool}
 _loaded: dict[str, Any] = {}
 

@@ -39,4 +39,29 @@ class StrictFloats {
     StrictFloats &operator=(const StrictFloats &) = delete;
 };
 
+// While it lives, subnormal operands and results of this thread's arithmetic are zero. For long chains of multiply-adds: an operation with a
+// subnormal costs a hundred times one without.
+class FlushSubnormals {
+  public:
+#if defined(__x86_64__)
+    FlushSubnormals() : before_(_mm_getcsr()) { _mm_setcsr(before_ | 0x8040); }
+    ~FlushSubnormals() { _mm_setcsr(before_); }
+
+  private:
+    unsigned before_;
+#elif defined(__aarch64__)
+    FlushSubnormals() {
+        asm volatile("mrs %0, fpcr" : "=r"(before_));
+        asm volatile("msr fpcr, %0" ::"r"(before_ | (uint64_t(1) << 24)));
+    }
+    ~FlushSubnormals() { asm volatile("msr fpcr, %0" ::"r"(before_)); }
+
+  private:
+    uint64_t before_;
+#endif
+  public:
+    FlushSubnormals(const FlushSubnormals &) = delete;
+    FlushSubnormals &operator=(const FlushSubnormals &) = delete;
+};
+
 }  // namespace steno

@@ -13,6 +13,7 @@
 #endif
 
 #include "executable.h"
+#include "fp_state.h"
 #include "threads.h"
 
 #define STENO_INLINE inline __attribute__((always_inline))
@@ -307,6 +308,7 @@ void run_piece(const Job &j, int64_t batch, int64_t m0, int64_t m1, int64_t n0, 
 
 void run_range(void **bufs, int64_t begin, int64_t end) {
     const Job &j = *static_cast<const Job *>(bufs[0]);
+    steno::FlushSubnormals flush;
     int64_t pieces = j.pieces, extent = j.by_rows ? j.m : j.n;
     while (begin < end) {
         int64_t batch = begin / pieces, first = begin % pieces;

@@ -10,6 +10,6 @@ extern "C" {
 // stride, in elements. Codes: float32 float64 complex64 complex128 int8 int16 int32 int64 uint8 uint16 uint32 uint64 bool = 0..12.
 //
 // Each element is, for each block of 256 consecutive k, one chain of fused multiply-adds in ascending k that starts at zero; the blocks
-// are added in order. That does not depend on layouts, tiles, batching, threads or vector width.
+// are added in order. Subnormal operands, sums and results count as zero. That does not depend on layouts, tiles, batching, threads or vector width.
 int32_t steno_gemm(void **bufs, const int64_t *meta);
 }
