@@ -37,6 +37,7 @@ from steno.ir.loops import Buffer
 COMPARISONS = frozenset(("eq", "ne", "lt", "le", "gt", "ge"))
 ON_DEMAND = frozenset(("const", "index", "local"))
 LEAST, MOST = -(1 << 31), (1 << 31) - 1
+MOST_WINDOW = 4  # vectors
 
 
 def is_small(i: Index) -> bool:
@@ -475,30 +476,47 @@ class Code(Scopes):
         return self.op(f"call {v} @{name}(ptr align {bytes_} {p}, {vector('i1', lanes)} {mask}, {v} zeroinitializer)")
 
     def _window(self, buffer: Buffer, offset: Index, pattern: tuple[int, ...], depth: int) -> str | None:
-        """All lanes from one load of at most two vectors and a shuffle; None if it would reach beyond the buffer."""
-        low = min(pattern)
+        """All lanes from at most MOST_WINDOW neighbouring vectors by shuffles; None if those would reach beyond the buffer."""
+        low, lanes = min(pattern), self.lanes
         n = max(pattern) - low + 1
-        size = power_above(n)
-        if size > 2 * self.lanes:
+        step = abs(pattern[1] - pattern[0]) or 1
+        # accesses of one stride that interleave (complex numbers, pixels) share their loads if these start at a multiple of the stride
+        shared = (offset.const + low) % step
+        for front in dict.fromkeys((shared, 0, -1)):
+            if n + max(front, 0) <= lanes:
+                width = power_above(n + max(front, 0))
+                count = 1
+            else:
+                width, count = lanes, -(-(n + max(front, 0)) // lanes)
+            if front < 0:
+                front = width * count - n
+            back = width * count - n - front
+            if count <= MOST_WINDOW and offset.lo - front >= 0 and offset.hi + back < buffer.size:
+                break
+        else:
             return None
-        spare = size - n
-        # elements 2k and 2k + 1 (complex numbers) share a load that starts at the even one
-        odd = (offset.const + low) % 2 == 1
-        front_fits, back_fits = offset.lo - spare >= 0, offset.hi + spare < buffer.size
-        front = spare if (odd and front_fits) or not back_fits else 0
-        if front and not front_fits:
-            return None
-        start = offset + (low - front)
-        t = MEMORY[buffer.dtype]
-        memo, lines = self.scopes[depth].memo, self.scopes[depth].lines
-        key = ("window", buffer, self.facts(start), size)
-        whole = memo.get(key)
-        if whole is None:
-            p = self.pointer(buffer, start)
-            self.lines = lines
-            whole = memo[key] = self._vector_load(t, size, p, buffer.dtype.itemsize, None)
+        t, lines = MEMORY[buffer.dtype], self.scopes[depth].lines
+        parts = [self._window_part(buffer, offset + (low - front + k * width), t, width, depth) for k in range(count)]
         self.lines = lines
-        return self.shuffle(whole, t, size, [x - low + front for x in pattern])
+        at = [x - low + front for x in pattern]
+        out = self.shuffle(parts[0], t, width, [x if x < width else 0 for x in at]) if count == 1 else parts[0]
+        v = vector(t, lanes)
+        for k in range(1, count):  # lanes of part k join those of the parts before, which the first join puts in place
+            which = [
+                lanes + x - k * width if x // width == k else (x if k == 1 and x < width else lane) for lane, x in enumerate(at)
+            ]
+            out = self.op(f"shufflevector {v} {out}, {v} {parts[k]}, <{lanes} x i32> {_shuffle_mask(which)}")
+        return out
+
+    def _window_part(self, buffer: Buffer, start: Index, t: str, width: int, depth: int) -> str:
+        memo = self.scopes[depth].memo
+        key = ("window", buffer, self.facts(start), width)
+        found = memo.get(key)
+        if found is None:
+            p = self.pointer(buffer, start)
+            self.lines = self.scopes[depth].lines
+            found = memo[key] = self._vector_load(t, width, p, buffer.dtype.itemsize, None)
+        return found
 
     def shuffle(self, x: str, scalar: str, lanes: int, which: Sequence[int]) -> str:
         """The lanes `which` of x."""
