@@ -6,7 +6,6 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-import lowering
 import numpy as np
 import pytest
 from steno._native import ArrayImpl
@@ -20,6 +19,7 @@ from steno.core.op import Op
 from steno.core.trace import trace_to_jaxpr
 from steno.ir.index import LoopVar, var
 from steno.ops import arithmetic, dot, gather, host, index, random, scatter, shape, structural
+from steno.testing import assert_same_bits, logical, run_lowered, values
 
 MODULES = (dot, gather, host, index, random, scatter, shape, structural)
 RECORDS = [o for m in MODULES for o in vars(m).values() if isinstance(o, Op) and o not in vars(arithmetic).values()]
@@ -37,9 +37,9 @@ def test_every_record_has_samples() -> None:
 @pytest.mark.parametrize("op", SAMPLED, ids=lambda o: o.name)
 def test_oracle_has_the_type(op: Op) -> None:
     for args, params in op.samples():
-        types = results(op, op.typ(*map(lowering.logical, args), **params))
+        types = results(op, op.typ(*map(logical, args), **params))
         with np.errstate(all="ignore"):
-            out = results(op, op.oracle(*lowering.values(args), **params))
+            out = results(op, op.oracle(*values(args), **params))
         wanted = [(t.shape, np.uint64 if isinstance(t.dtype, dtypes.KeyDType) else t.dtype) for t in types]
         assert [(y.shape, y.dtype) for y in map(np.asarray, out)] == wanted, (params, [a.shape for a in args])
 
@@ -52,10 +52,10 @@ def test_oracle_has_the_type(op: Op) -> None:
 def test_lowered_code_equals_oracle(op: Op) -> None:
     for args, params in op.samples():
         with np.errstate(all="ignore"):
-            want = results(op, op.oracle(*lowering.values(args), **params))
-        got = lowering.run_lowered(op, args, params)
+            want = results(op, op.oracle(*values(args), **params))
+        got = run_lowered(op, args, params)
         for g, w in zip(got, want, strict=True):
-            lowering.assert_same_bits(g, w, f"{op.name}{params} of {[(a.shape, a.dtype) for a in args]}")
+            assert_same_bits(g, w, f"{op.name}{params} of {[(a.shape, a.dtype) for a in args]}")
 
 
 @pytest.mark.parametrize("op", SAMPLED, ids=lambda o: o.name)
@@ -63,10 +63,10 @@ def test_compiled_code_equals_oracle(op: Op) -> None:
     with enable_x64(True):
         for args, params in op.samples():
             with np.errstate(all="ignore"):
-                want = results(op, op.oracle(*lowering.values(args), **params))
-            arrays = [x if isinstance(x, ArrayImpl) else to_array(np.asarray(x), lowering.logical(x)) for x in args]
+                want = results(op, op.oracle(*values(args), **params))
+            arrays = [x if isinstance(x, ArrayImpl) else to_array(np.asarray(x), logical(x)) for x in args]
             for g, w in zip(results(op, cpu.eager(op, arrays, params)), want, strict=True):
-                lowering.assert_same_bits(to_ndarray(g), w, f"{op.name}{params} of {[(a.shape, a.dtype) for a in args]}")
+                assert_same_bits(to_ndarray(g), w, f"{op.name}{params} of {[(a.shape, a.dtype) for a in args]}")
 
 
 def aval(shape: tuple[int, ...] = (3, 4), dtype: str = "float32", weak: bool = False) -> ShapedArray:
@@ -221,7 +221,7 @@ def test_reshape_of_any_shape_to_any(sizes: tuple[int, ...]) -> None:
     x = np.arange(24, dtype=np.int32)
     for new in [(24,), (2, 12), (4, 6), (3, 2, 4), (1, 2, 3, 4), (8, 3), (2, 2, 2, 3), (6, 1, 4)]:
         params = dict(dimensions=None, new_sizes=new, sharding=None)
-        lowering.assert_same_bits(lowering.run_lowered(shape.reshape, [x.reshape(sizes)], params)[0], x.reshape(new))
+        assert_same_bits(run_lowered(shape.reshape, [x.reshape(sizes)], params)[0], x.reshape(new))
 
 
 def test_reshape_divides_only_where_axes_differ() -> None:
@@ -245,7 +245,7 @@ def test_scatters_equal_numpy(name: str) -> None:
     )
     op = getattr(scatter, f"scatter_{name}")
     assert np.array_equal(op.oracle(x, at, u, **params), want)
-    assert np.array_equal(lowering.run_lowered(op, [x, at, u], params)[0], want)
+    assert np.array_equal(run_lowered(op, [x, at, u], params)[0], want)
 
 
 def test_scatter_mode_names() -> None:
