@@ -153,7 +153,7 @@ bool read_numpy_scalar(PyObject *leaf, const ShapedArray *aval, void **data, Sca
     if (!narrowed || narrows(type.dtype, aval->dtype->code)) {
         ScalarBytes value;
         if (type.value) std::memcpy(&value, type.value, size_t(type.dtype->itemsize));
-        else if (type.dtype->itemsize <= int64_t(sizeof value)) PyArray_ScalarAsCtype(leaf, &value);
+        else if (type.dtype->type_num < NPY_USERDEF && type.dtype->itemsize <= int64_t(sizeof value)) PyArray_ScalarAsCtype(leaf, &value);
         else return read_through_numpy(leaf, aval, data, keep, where, position);
         if (narrowed) narrow(aval->dtype->code, &value, scalar, 1);
         else *scalar = value;
