@@ -196,17 +196,26 @@ def test_access_patterns(target, dtype):
 @targets
 @pytest.mark.parametrize("dtype", [np.dtype("int8"), np.dtype("int16"), F32, F64, B], ids=str)
 def test_maps_across_their_vectors(target, dtype):
-    """out[k, i, j] = x[k, j, i] + y[k, i, j], tile by tile, also where tiles do not divide the extents."""
+    """out[k, i, j] = max(x[k, j, i], y[k, i, j]), tile by tile, also where tiles do not divide the extents, and out in y's memory."""
     b = Builder()
     rng = random.Random(2)
     for o, n, m in ((1, 64, 64), (2, 70, 33), (3, 64, 130), (1, 300, 17)):
         k, i, j = LoopVar("k", o), LoopVar("i", n), LoopVar("j", m)
         x, y, z = Buffer("x", dtype, o * n * m, "input"), Buffer("y", dtype, o * n * m, "input"), Buffer("z", dtype, o * n * m, "output")
-        turned = b.load(x, var(k) * (n * m) + var(j) * n + var(i))
         at = var(k) * (n * m) + var(i) * m + var(j)
-        stage = MapStage((j,), (Store(z, at, b.max(turned, b.load(y, at))),))
-        program = single(stage, {x: values(rng, dtype, x.size), y: values(rng, dtype, y.size)}, [z], [k, i], PARALLEL, target)
-        assert llvm(program, target).count("alloca") == 2, "no tiles"
+        turned = b.load(x, var(k) * (n * m) + var(j) * n + var(i))
+        data = {x: values(rng, dtype, x.size), y: values(rng, dtype, y.size)}
+        for other in (b.load(y, at), b.load(y, var(i))):
+            program = single(MapStage((j,), (Store(z, at, b.max(turned, other)),)), data, [z], [k, i], PARALLEL, target)
+            assert llvm(program, target).count("alloca") == 2, "no tiles"
+        step = b.bitcast(b.add(b.bitcast(b.load(y, at), np.dtype("int32")), 1), F32) if dtype == F32 else b.load(y, at)
+        program = Program((x, y), (z,), (), (), 0, (Kernel("k", (k, i), (MapStage((j,), (Store(z, at, b.max(turned, step)),)),)),))
+        (want,) = interp_loops.run(program, list(data.values()))
+        code = Code(program, target)
+        memory = [v.copy() for v in data.values()]
+        ins, outs = (ctypes.c_void_p * 2)(*[v.ctypes.data for v in memory]), (ctypes.c_void_p * 1)(memory[1].ctypes.data)
+        assert code.entry(ctypes.addressof(ins), ctypes.addressof(outs), None, None) == 0
+        assert same(memory[1], want)
 
 
 @targets

@@ -458,14 +458,14 @@ class Code(Scopes):
         elif pattern == tuple(range(self.lanes)):
             p = self.pointer(buffer, offset)
             self.lines = lines
-            x = self._vector_load(t, self.lanes, p, bytes_, mask)
+            x = self.vector_load(t, self.lanes, p, bytes_, mask)
         else:
             found = self._window(buffer, offset, pattern, depth) if mask is None else None
             x = self._gather(buffer, offset, mask, lines) if found is None else found
         self.lines = lines
         return self.from_memory(dtype, x, self.lanes)
 
-    def _vector_load(self, t: str, lanes: int, p: str, bytes_: int, mask: str | None) -> str:
+    def vector_load(self, t: str, lanes: int, p: str, bytes_: int, mask: str | None) -> str:
         v = vector(t, lanes)
         if mask is None:
             return self.op(f"load {v}, ptr {p}, align {bytes_}")
@@ -502,9 +502,7 @@ class Code(Scopes):
         out = self.shuffle(parts[0], t, width, [x if x < width else 0 for x in at]) if count == 1 else parts[0]
         v = vector(t, lanes)
         for k in range(1, count):  # lanes of part k join those of the parts before, which the first join puts in place
-            which = [
-                lanes + x - k * width if x // width == k else (x if k == 1 and x < width else lane) for lane, x in enumerate(at)
-            ]
+            which = [lanes + x - k * width if x // width == k else (x if k == 1 and x < width else lane) for lane, x in enumerate(at)]
             out = self.op(f"shufflevector {v} {out}, {v} {parts[k]}, <{lanes} x i32> {_shuffle_mask(which)}")
         return out
 
@@ -515,7 +513,7 @@ class Code(Scopes):
         if found is None:
             p = self.pointer(buffer, start)
             self.lines = self.scopes[depth].lines
-            found = memo[key] = self._vector_load(t, width, p, buffer.dtype.itemsize, None)
+            found = memo[key] = self.vector_load(t, width, p, buffer.dtype.itemsize, None)
         return found
 
     def shuffle(self, x: str, scalar: str, lanes: int, which: Sequence[int]) -> str:

@@ -37,6 +37,7 @@ class Tiling:
     loads: tuple[Expr, ...]
     lanes: int
     group: int  # tiles side by side
+    once: bool  # an element may be read and written in one memory, so it may not be computed twice
 
     @property
     def strips(self) -> int:
@@ -65,7 +66,9 @@ def find_tiling(kernel: Kernel, target: Target) -> Tiling | None:
     group = MOST_GROUP
     while group * lanes > across.extent:
         group //= 2
-    return Tiling(stage, across, along, loads, lanes, group)
+    places = {s.offset for s in stage.stores}
+    once = any(e.op == "load" and e.attr[1] in places for e in nodes)
+    return Tiling(stage, across, along, loads, lanes, group, once)
 
 
 def _crosses(e: Expr, across: LoopVar, along: LoopVar) -> bool:
@@ -75,23 +78,34 @@ def _crosses(e: Expr, across: LoopVar, along: LoopVar) -> bool:
 
 
 def emit_tiles(c: Code, tiling: Tiling, strip: str) -> None:
-    """The tiles of one strip along `across`. The last ones overlap their neighbours instead of being smaller."""
+    """The tiles of one strip along `across`. The last ones overlap their neighbours, or are masked if `once`."""
     stage, across, along, lanes = tiling.stage, tiling.across, tiling.along, tiling.lanes
     width = lanes * tiling.group
-    left = c.call("smin", "i64", 1, (c.op(f"mul i64 {strip}, {width}"), str(across.extent - width)))
+    left = c.op(f"mul i64 {strip}, {width}")
+    if not tiling.once and across.extent % width:
+        left = c.call("smin", "i64", 1, (left, str(across.extent - width)))
     arrays = [c.alloca(MEMORY[e.dtype], lanes * lanes) for e in tiling.loads]
     depth = len(c.scopes) + 1
     step = c.open_loop(0, along.extent, lanes)
-    start = step if along.extent % lanes == 0 else c.call("smin", "i64", 1, (step, str(along.extent - lanes)))
-    g = c.open_loop(0, width, lanes)
+    rest = along.extent % lanes
+    start = c.call("smin", "i64", 1, (step, str(along.extent - lanes))) if rest and not tiling.once else step
+    end: str | int = width
+    if tiling.once and across.extent % width:
+        end = c.call("smin", "i64", 1, (c.op(f"sub i64 {across.extent}, {left}"), str(width)))
+    g = c.open_loop(0, end, lanes)
     first = c.op(f"add i64 {left}, {g}")
     for e, array in zip(tiling.loads, arrays, strict=True):
         _turn(c, e, array, tiling, first, start, depth)
-    c.variables[along] = Bound(depth - 1, start, lanes if along.extent % lanes == 0 else 1)
-    m = c.open_loop(0, lanes)
+    c.variables[along] = Bound(depth - 1, start, 1 if rest and not tiling.once else lanes)
+    mask = c.tail_mask(c.op(f"sub i64 {along.extent}, {start}"), lanes, along.extent) if rest and tiling.once else None
+    rows: str | int = lanes
+    if tiling.once and across.extent % lanes:
+        rows = c.call("smin", "i64", 1, (c.op(f"sub i64 {across.extent}, {first}"), str(lanes)))
+    m = c.open_loop(0, rows)
     c.variables[across] = Bound(depth + 1, c.op(f"add i64 {first}, {m}"))
     roots = roots_of(stage.stores)
     c.begin(roots, lanes, along, depth + 1, stored_by(stage))
+    c.mask = mask
     row = c.op(f"mul i64 {m}, {lanes}")
     for e, array in zip(tiling.loads, arrays, strict=True):
         t = MEMORY[e.dtype]
@@ -108,17 +122,25 @@ def emit_tiles(c: Code, tiling: Tiling, strip: str) -> None:
 def _turn(c: Code, e: Expr, array: str, tiling: Tiling, first: str, start: str, depth: int) -> None:
     """The tile of a load, transposed (Eklundh 1972: log2(W) rounds of exchanging half blocks), into `array`."""
     buffer, offset, _ = e.attr
-    lanes, t = tiling.lanes, MEMORY[e.dtype]
+    across, along, lanes, t = tiling.across, tiling.along, tiling.lanes, MEMORY[e.dtype]
     v = vector(t, lanes)
-    c.variables[tiling.across] = Bound(depth, first)
-    c.variables[tiling.along] = Bound(depth, start)
-    c.begin((), lanes, tiling.across, depth)
-    stride = offset.coefficient(tiling.along)
+    c.variables[across], c.variables[along] = Bound(depth, first), Bound(depth, start)
+    c.begin((), lanes, across, depth)
+    stride = offset.coefficient(along)
+    mask = None
+    if tiling.once and across.extent % lanes:
+        mask = c.tail_mask(c.op(f"sub i64 {across.extent}, {first}"), lanes, across.extent)
+    origin = c.pointer(buffer, offset)
+    c.lines = c.scopes[-1].lines
     rows = []
     for k in range(lanes):
-        p = c.pointer(buffer, offset + k * stride)
-        c.lines = c.scopes[-1].lines
-        rows.append(c.op(f"load {v}, ptr {p}, align {e.dtype.itemsize}"))
+        p = origin
+        if k and tiling.once and along.extent % lanes:  # rows that do not exist: the last one again
+            row = c.call("smin", "i64", 1, (c.op(f"sub i64 {along.extent - 1}, {start}"), str(k)))
+            p = c.op(f"getelementptr {t}, ptr {origin}, i64 {c.op(f'mul i64 {row}, {stride}')}")
+        elif k:
+            p = c.op(f"getelementptr {t}, ptr {origin}, i64 {k * stride}")
+        rows.append(c.vector_load(t, lanes, p, e.dtype.itemsize, mask))
     half = lanes // 2
     while half:
         low = [k if not k & half else lanes + k - half for k in range(lanes)]
