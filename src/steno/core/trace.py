@@ -70,14 +70,19 @@ class set_current_trace:
 class Tracer:
     """A stand-in for an array while a function is traced. Operators and methods are installed by `install_methods`.
 
-    A subclass whose value may be known (a jvp of concrete arrays) gives `_known`, the value or None."""
+    A subclass whose value may be known (a jvp of concrete arrays) gives `_known`, the value or None. That decides branches, indices and
+    ints; where a float would lose the derivative (`float(x)`, `np.asarray(x)`) it is of no use if the class is `_differentiated`."""
 
     __slots__ = ("__weakref__", "_trace", "aval")
     __array_priority__ = 1000
     __hash__ = None  # type: ignore[assignment]
 
     _trace: Any
+    _differentiated = False
     aval: ShapedArray
+
+    def _as_constant(self) -> Any:
+        return None if self._differentiated else self._known()
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -139,7 +144,7 @@ class Tracer:
         return complex(self._convert("complex"))
 
     def _convert(self, kind: str) -> Any:
-        known = self._known()
+        known = self._known() if kind == "int" else self._as_constant()
         if known is None:
             _check_scalar_conversion(self.aval)
             raise ConcretizationTypeError(
@@ -158,7 +163,7 @@ class Tracer:
         return known.__index__()
 
     def __array__(self, *args: Any, **kwargs: Any) -> np.ndarray:
-        known = self._known()
+        known = self._as_constant()
         if known is None:
             raise TracerArrayConversionError(self)
         return np.asarray(known, *args, **kwargs)
@@ -176,13 +181,13 @@ class Tracer:
         return known.item(*args)
 
     def tolist(self) -> Any:
-        known = self._known()
+        known = self._as_constant()
         if known is None:
             raise ConcretizationTypeError(self, f"The tolist() method was called on traced array with shape {self.aval.strip_weak_type()}.")
         return known.tolist()
 
     def tobytes(self, order: Any = "C") -> bytes:
-        known = self._known()
+        known = self._as_constant()
         if known is None:
             raise ConcretizationTypeError(
                 self, f"The tobytes() method was called on traced array with shape {self.aval.strip_weak_type()}."
@@ -241,12 +246,12 @@ def _check_scalar_conversion(aval: ShapedArray) -> None:
 class JitTracer(Tracer):
     """A variable of a program that is being recorded."""
 
-    __slots__ = ("var",)
+    __slots__ = ("atom",)
 
     def __init__(self, trace: JaxprTrace, var: Var) -> None:
         self.aval = var.aval
         self._trace = trace
-        self.var = var
+        self.atom = var
 
 
 register_aval_type(JitTracer)
@@ -285,7 +290,7 @@ class JaxprTrace(Trace):
         invars: list[Atom] = []
         avals = []
         for x in args:
-            v: Any = x.var if type(x) is JitTracer and x._trace is self else self.lift(x, op)
+            v: Any = x.atom if type(x) is JitTracer and x._trace is self else self.lift(x, op)
             invars.append(v)
             avals.append(v.aval)
         in_avals = tuple(avals)
@@ -327,7 +332,7 @@ class JaxprTrace(Trace):
         convert = getattr(t, "__jax_array__", None)
         if convert is not None:
             y = convert(x)
-            return y.var if type(y) is JitTracer and y._trace is self else self.lift(y, op)
+            return y.atom if type(y) is JitTracer and y._trace is self else self.lift(y, op)
         if isinstance(x, bool | int | float | complex):
             aval = typeof(x)
             return Literal(scalar_value(x, aval.dtype), aval)
@@ -344,7 +349,7 @@ class JaxprTrace(Trace):
 
     def finish(self, outs: Iterable[Any]) -> ClosedJaxpr:
         """The recorded program with the given results."""
-        outvars = [y.var if type(y) is JitTracer and y._trace is self else self.lift(y) for y in outs]
+        outvars = [y.atom if type(y) is JitTracer and y._trace is self else self.lift(y) for y in outs]
         self.over = True
         jaxpr = Jaxpr(self.constvars, self.invars, outvars, self.eqns, self.effects, self.debug_info)
         closed = ClosedJaxpr(jaxpr, self.consts)
@@ -357,7 +362,7 @@ class JaxprTrace(Trace):
     def explain(self, tracer: Any) -> str:
         info = self.debug_info
         lines = []
-        arguments, first = self._dependence(tracer.var)
+        arguments, first = self._dependence(tracer.atom)
         about = f"The error occurred while tracing the function {info.func_src_info} for {info.traced_for}."
         if arguments:
             names = [info.arg_name(k) for k in arguments]
@@ -369,7 +374,7 @@ class JaxprTrace(Trace):
         here = source.place(1)
         if here is not None:
             lines.append(f"It was wanted here: {source.summary(here)}{_line_of(here)}")
-        made = self._equation_of(tracer.var)
+        made = self._equation_of(tracer.atom)
         if made is not None and made.place is not None and made.place != here:
             lines.append(f"The value was made here, by {made.op.name}: {source.summary(made.place)}{_line_of(made.place)}")
         return "\n".join(lines)
@@ -397,11 +402,11 @@ class JaxprTrace(Trace):
             "in a global variable, an attribute, a closure or a container that outlives the call.",
             f"The function being traced when the value leaked was {info.func_src_info} traced for {info.traced_for}.",
         ]
-        made = self._equation_of(tracer.var)
+        made = self._equation_of(tracer.atom)
         if made is not None and made.place is not None:
             lines.append(f"The leaked value was made by {made.op.name} here: {source.summary(made.place)}{_line_of(made.place)}")
-        elif tracer.var in self.invars:
-            lines.append(f"The leaked value is the argument {info.arg_name(self.invars.index(tracer.var))} itself.")
+        elif tracer.atom in self.invars:
+            lines.append(f"The leaked value is the argument {info.arg_name(self.invars.index(tracer.atom))} itself.")
         lines.append("To find the leak when it happens, set JAX_CHECK_TRACER_LEAKS=1 or use `with jax.checking_leaks():`.")
         return UnexpectedTracerError("\n".join(lines))
 
