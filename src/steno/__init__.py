@@ -47,6 +47,17 @@ from steno.core.dtypes import float0 as float0
 from steno.core.trace import Array as Array
 from steno.core.trace import ensure_compile_time_eval as ensure_compile_time_eval
 from steno.core.trace import named_scope as named_scope
+from steno.derivatives import fwd_and_bwd as fwd_and_bwd
+from steno.derivatives import grad as grad
+from steno.derivatives import hessian as hessian
+from steno.derivatives import jacfwd as jacfwd
+from steno.derivatives import jacobian as jacobian
+from steno.derivatives import jacrev as jacrev
+from steno.derivatives import jvp as jvp
+from steno.derivatives import linear_transpose as linear_transpose
+from steno.derivatives import linearize as linearize
+from steno.derivatives import value_and_grad as value_and_grad
+from steno.derivatives import vjp as vjp
 from steno.device import Device as Device
 from steno.device import NamedSharding as NamedSharding
 from steno.device import P as P
@@ -66,6 +77,7 @@ from steno.device import make_mesh as make_mesh
 from steno.device import process_count as process_count
 from steno.device import process_index as process_index
 from steno.device import process_indices as process_indices
+from steno.mapping import vmap as vmap
 from steno.stages import ShapeDtypeStruct as ShapeDtypeStruct
 from steno.version import __version__ as __version__
 from steno.version import __version_info__ as __version_info__

@@ -330,14 +330,19 @@ def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any) -> list[Any]:
     def read(a: Atom) -> Any:
         return literal_value(a) if type(a) is Literal else env[a]
 
-    for e, dying in zip(jaxpr.eqns, last, strict=True):
-        out = e.op(*[read(a) for a in e.invars], **e.params)
-        if e.op.multiple_results:
-            env.update(zip(e.outvars, out, strict=True))
-        else:
-            env[e.outvars[0]] = out
-        for v in dying:
-            env.pop(v, None)
+    place = source.swap_place(None)
+    try:
+        for e, dying in zip(jaxpr.eqns, last, strict=True):
+            source.swap_place(place or e.place)
+            out = e.op(*[read(a) for a in e.invars], **e.params)
+            if e.op.multiple_results:
+                env.update(zip(e.outvars, out, strict=True))
+            else:
+                env[e.outvars[0]] = out
+            for v in dying:
+                env.pop(v, None)
+    finally:
+        source.swap_place(place)
     return [read(a) for a in jaxpr.outvars]
 
 

@@ -77,8 +77,8 @@ class Axis:
 
 
 def tangent_aval(aval: ShapedArray) -> ShapedArray:
-    """The type of an aval's tangents: itself, without weak type, or float0."""
-    return aval.to_tangent_aval().strip_weak_type()
+    """The type of an aval's tangents: itself, or float0."""
+    return aval.to_tangent_aval()
 
 
 def zero_of(x: Any) -> Zero:
@@ -113,12 +113,12 @@ def zeros(aval: ShapedArray) -> Any:
     """An array of zeros of the type; of NumPy's for float0."""
     if aval.dtype == dtypes.float0:
         return np.zeros(aval.shape, dtypes.float0)
-    return full(aval.shape, 0, aval.dtype)
+    return full(aval.shape, 0, aval.dtype, aval.weak_type)
 
 
-def full(shape: Sequence[int], value: Any, dtype: Any) -> Any:
+def full(shape: Sequence[int], value: Any, dtype: Any, weak_type: bool = False) -> Any:
     """A number as an array."""
-    number = TypedScalar(scalar_value(value, dtype), scalar_aval(dtype))
+    number = TypedScalar(scalar_value(value, dtype), scalar_aval(dtype, weak_type))
     return broadcast(number, shape)
 
 

@@ -1,0 +1,703 @@
+"""jvp, vjp, grad and their relatives: derivatives of functions of pytrees.
+
+A tangent or cotangent has its value's shape and dtype; for values that are neither floating nor complex numbers it has dtype float0. For a
+complex number z = x + iy a real function's `grad` is df/dx - i df/dy, JAX's convention: cotangents are transposed, not conjugated."""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, final
+
+import numpy as np
+
+from steno._native import ArrayImpl, ShapedArray
+from steno.api import jit
+from steno.core import dtypes, source
+from steno.core.aval import typeof
+from steno.core.interpret import to_array, to_ndarray
+from steno.core.jaxpr import ClosedJaxpr, DebugInfo, eval_jaxpr
+from steno.core.pytree import broadcast_prefix, equality_errors, keystr
+from steno.core.trace import Tracer
+from steno.transforms.backward import backward
+from steno.transforms.batching import batch_flat
+from steno.transforms.forward import jvp_flat
+from steno.transforms.linearize import linearize_flat
+from steno.transforms.partial import partial_eval_flat
+from steno.transforms.rules import (
+    Axis,
+    Linear,
+    Zero,
+    as_value,
+    full,
+    instantiate,
+    is_differentiable,
+    move_axis,
+    reshape,
+    tangent_aval,
+    to_front,
+)
+from steno.tree_util import Partial, PyTreeDef, tree_flatten, tree_map, tree_unflatten
+
+# Functions of flat values
+
+
+def as_array(x: Any) -> Any:
+    """A leaf as an array or tracer; numbers and NumPy arrays are converted."""
+    return x if isinstance(x, ArrayImpl | Tracer) else to_array(to_ndarray(x), typeof(x))
+
+
+def check_callable(fun: Any) -> None:
+    if not callable(fun):
+        raise TypeError(f"Expected a callable value, got {fun}")
+
+
+def check_leaves(leaves: Sequence[Any]) -> list[Any]:
+    """The leaves as arrays. TypeError for one that is none."""
+    out = []
+    for x in leaves:
+        try:
+            out.append(as_array(x))
+        except TypeError:
+            raise TypeError(f"Argument '{x}' of type {type(x)} is not a valid JAX type.") from None
+    return out
+
+
+@final
+class Flat:
+    """A function of the leaves of its positional arguments (structure `in_tree`) that returns its result's leaves, and those of what it
+    gives besides; when it has run, `out_tree` and `aux_tree` are the structures."""
+
+    __slots__ = ("aux_tree", "fun", "has_aux", "in_tree", "kwargs", "out_tree")
+
+    out_tree: PyTreeDef
+    aux_tree: PyTreeDef
+
+    def __init__(self, fun: Callable[..., Any], in_tree: PyTreeDef, has_aux: bool, kwargs: dict[str, Any] | None = None) -> None:
+        self.fun, self.in_tree, self.has_aux, self.kwargs = fun, in_tree, has_aux, kwargs or {}
+
+    def __call__(self, *leaves: Any) -> tuple[list[Any], list[Any]]:
+        out = self.fun(*tree_unflatten(self.in_tree, leaves), **self.kwargs)
+        aux: Any = ()
+        if self.has_aux:
+            if not isinstance(out, tuple | list) or len(out) != 2:
+                raise TypeError(
+                    f"expected function with aux output to return a two-element tuple, but got type {type(out)} with value {out}"
+                )
+            out, aux = out
+        outs, self.out_tree = tree_flatten(out)
+        aux_leaves, self.aux_tree = tree_flatten(aux)
+        return check_leaves(outs), aux_leaves
+
+    def only_results(self, *leaves: Any) -> list[Any]:
+        return self(*leaves)[0]
+
+    def debug_info(self, traced_for: str) -> DebugInfo:
+        return DebugInfo(traced_for, source.function_info(self.fun))
+
+
+# jvp
+
+
+def jvp(fun: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool = False) -> tuple[Any, ...]:
+    """`fun(*primals)` and its derivative along `tangents`: (result, tangent of the result), with `has_aux`, where `fun` returns a pair,
+    followed by the second half of that.
+
+    TypeError if the structures or dtypes of primals and tangents differ, ValueError if shapes do."""
+    check_callable(fun)
+    if not isinstance(primals, tuple | list) or not isinstance(tangents, tuple | list):
+        raise TypeError(
+            "primal and tangent arguments to jax.jvp must be tuples or lists; "
+            f"found {type(primals).__name__} and {type(tangents).__name__}."
+        )
+    xs, tree = tree_flatten(tuple(primals))
+    ts, tangent_tree = tree_flatten(tuple(tangents))
+    if tree != tangent_tree:
+        raise TypeError(
+            "primal and tangent arguments to jax.jvp must have the same tree structure; primals have tree structure "
+            f"{tree} whereas tangents have tree structure {tangent_tree}."
+        )
+    xs = check_leaves(xs)
+    flat = Flat(fun, tree, has_aux)
+    outs, out_tangents, aux = jvp_flat(flat, xs, [_given_tangent(t, x) for t, x in zip(ts, xs, strict=True)])
+    result = tree_unflatten(flat.out_tree, map(as_array, outs))
+    tangent = tree_unflatten(flat.out_tree, map(materialize, out_tangents))
+    return (result, tangent, tree_unflatten(flat.aux_tree, aux)) if has_aux else (result, tangent)
+
+
+def _given_tangent(t: Any, x: Any) -> Any:
+    """A user's tangent of `x` as a rule wants it. TypeError or ValueError if it does not fit."""
+    wanted = tangent_aval(x.aval)
+    dtype = t.dtype if isinstance(t, np.ndarray) and t.dtype == dtypes.float0 else typeof(t).dtype
+    if dtype != wanted.dtype:
+        raise TypeError(
+            "primal and tangent arguments to jax.jvp do not match; dtypes must be equal, or in case of int/bool primal dtype the tangent "
+            f"dtype must be float0. Got primal dtype {x.dtype} and so expected tangent dtype {wanted.dtype}, but got tangent dtype {dtype} "
+            "instead."
+        )
+    if np.shape(t) != wanted.shape:
+        raise ValueError(
+            f"jvp called with different primal and tangent shapes; Got primal shape {wanted.shape} and tangent shape as {np.shape(t)}"
+        )
+    return Zero(wanted) if dtype == dtypes.float0 else as_array(t)
+
+
+def materialize(t: Any) -> Any:
+    """A tangent or cotangent for a user: an array, of NumPy's for float0."""
+    t = instantiate(t)
+    return t if isinstance(t, np.ndarray) else as_array(t)
+
+
+# linearize
+
+
+def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False, in_nzs: Any = None) -> tuple[Any, ...]:
+    """`fun(*primals)`, and the function from tangents of the primals to the result's tangent (a pytree: it may go through `jit`).
+
+    `in_nzs`: a prefix of `primals` of bools: the tangents of arguments under False are taken for zero. With `has_aux`, where `fun`
+    returns a pair, also the second half of that."""
+    check_callable(fun)
+    xs, tree = tree_flatten(primals)
+    xs = check_leaves(xs)
+    flat = Flat(fun, tree, has_aux)
+    varying = _varying(xs, in_nzs, primals)
+    outs, out_nonzero, program, aux = linearize_flat(flat, xs, varying, flat.debug_info("linearize"))
+    avals = [x.aval for x in xs]
+    linear = Pushforward(program, tree, flat.out_tree, avals, [typeof(y) for y in outs], varying, out_nonzero)
+    result = tree_unflatten(flat.out_tree, map(as_array, outs)), Partial(linear, program.consts)
+    return (*result, tree_unflatten(flat.aux_tree, aux)) if has_aux else result
+
+
+def _varying(xs: Sequence[Any], in_nzs: Any, primals: tuple[Any, ...]) -> list[bool]:
+    wanted = [True] * len(xs) if in_nzs is None else broadcast_prefix(tuple(in_nzs), primals)
+    return [bool(w) and is_differentiable(x.aval) for x, w in zip(xs, wanted, strict=True)]
+
+
+@final
+class Pushforward:
+    """The derivative of a function at a point: residuals and tangents of the arguments --> the result's tangent."""
+
+    __slots__ = ("in_avals", "in_nonzero", "in_tree", "out_avals", "out_nonzero", "out_tree", "program")
+
+    def __init__(
+        self,
+        program: ClosedJaxpr,
+        in_tree: PyTreeDef,
+        out_tree: PyTreeDef,
+        in_avals: Sequence[ShapedArray],
+        out_avals: Sequence[ShapedArray],
+        in_nonzero: Sequence[bool],
+        out_nonzero: Sequence[bool],
+    ) -> None:
+        self.program = program.jaxpr
+        self.in_tree, self.out_tree, self.in_avals, self.out_avals = in_tree, out_tree, in_avals, out_avals
+        self.in_nonzero, self.out_nonzero = in_nonzero, out_nonzero
+
+    def __call__(self, residuals: Sequence[Any], *tangents: Any) -> Any:
+        ts, tree = tree_flatten(tangents)
+        if tree != self.in_tree:
+            raise TypeError(f"expected {self.in_tree}, got {tree}")
+        for t, a in zip(ts, self.in_avals, strict=True):
+            wanted, got = tangent_aval(a), typeof(t)
+            if (got.shape, got.dtype) != (wanted.shape, wanted.dtype):
+                raise ValueError(
+                    "linearized function called on tangent values inconsistent with the original primal values:\n"
+                    f"Got tangent aval {got} for primal aval {a} but expected {wanted}."
+                )
+        given = [as_value(t) for t, nz in zip(ts, self.in_nonzero, strict=True) if nz]
+        outs = iter(eval_jaxpr(self.program, residuals, *given))
+        out = [next(outs) if nz else Zero(tangent_aval(a)) for a, nz in zip(self.out_avals, self.out_nonzero, strict=True)]
+        return tree_unflatten(self.out_tree, map(materialize, out))
+
+    def __repr__(self) -> str:
+        return f"Pushforward({self.program.debug_info.func_src_info})"
+
+
+# vjp
+
+
+def vjp(
+    fun: Callable[..., Any], *primals: Any, has_aux: bool = False, reduce_axes: Any = (), saveable_args: Any = True, in_nzs: Any = None
+) -> tuple[Any, ...]:
+    """`fun(*primals)`, and the function from a cotangent of the result to the tuple of cotangents of the primals (a pytree: it may go
+    through `jit`). It keeps what the backward pass reads, and nothing else.
+
+    `in_nzs`: a prefix of `primals` of bools: arguments under False get zeros. With `has_aux`, where `fun` returns a pair, also the second
+    half of that."""
+    check_callable(fun)
+    if reduce_axes:
+        raise NotImplementedError("reduce_axes argument to vjp is deprecated")
+    if saveable_args is not True:
+        raise NotImplementedError("vjp: saveable_args")
+    xs, tree = tree_flatten(primals)
+    result, pullback, aux, aux_tree = _vjp(fun, check_leaves(xs), tree, has_aux, _varying_checked(xs, in_nzs, primals))
+    return (result, pullback, tree_unflatten(aux_tree, aux)) if has_aux else (result, pullback)
+
+
+def _varying_checked(xs: Sequence[Any], in_nzs: Any, primals: tuple[Any, ...]) -> list[bool]:
+    return _varying(check_leaves(xs), in_nzs, primals)
+
+
+def _vjp(
+    fun: Callable[..., Any], xs: Sequence[Any], tree: PyTreeDef, has_aux: bool, varying: Sequence[bool]
+) -> tuple[Any, Callable[..., Any], list[Any], PyTreeDef]:
+    flat = Flat(fun, tree, has_aux)
+    outs, out_nonzero, program, aux = linearize_flat(flat, xs, varying, flat.debug_info("vjp"))
+    pullback = Pullback(program, tree, flat.out_tree, [x.aval for x in xs], [typeof(y) for y in outs], varying, out_nonzero)
+    return tree_unflatten(flat.out_tree, map(as_array, outs)), Partial(pullback, program.consts), aux, flat.aux_tree
+
+
+@final
+class Pullback:
+    """The transposed derivative of a function at a point: residuals and a cotangent of the result --> cotangents of the arguments."""
+
+    __slots__ = ("in_avals", "in_nonzero", "in_tree", "out_avals", "out_nonzero", "out_tree", "program")
+
+    def __init__(
+        self,
+        program: ClosedJaxpr,
+        in_tree: PyTreeDef,
+        out_tree: PyTreeDef,
+        in_avals: Sequence[ShapedArray],
+        out_avals: Sequence[ShapedArray],
+        in_nonzero: Sequence[bool],
+        out_nonzero: Sequence[bool],
+    ) -> None:
+        self.program = program.jaxpr
+        self.in_tree, self.out_tree, self.in_avals, self.out_avals = in_tree, out_tree, in_avals, out_avals
+        self.in_nonzero, self.out_nonzero = in_nonzero, out_nonzero
+
+    def __call__(self, residuals: Sequence[Any], *args: Any) -> tuple[Any, ...]:
+        if len(args) != 1:
+            raise TypeError(_MANY_COTANGENTS.format(fun=self.program.debug_info.func_src_info, n=len(args)))
+        cts, tree = tree_flatten(args[0])
+        if tree != self.out_tree:
+            raise ValueError(self._wrong_tree(args[0]))
+        for ct, a in zip(cts, self.out_avals, strict=True):
+            wanted, got = tangent_aval(a), typeof(ct)
+            if (got.shape, got.dtype) != (wanted.shape, wanted.dtype) and not (
+                wanted.dtype == dtypes.float0 and (got.shape, got.dtype) == (a.shape, a.dtype)
+            ):
+                raise ValueError(
+                    f"unexpected JAX type (e.g. shape/dtype) for argument to VJP function: got {got.str_short()}, but expected "
+                    f"{wanted.str_short()} because the corresponding output of the differentiated function had JAX type {a.str_short()}"
+                )
+        return tree_unflatten(self.in_tree, self.pull(residuals, cts))
+
+    def pull(self, residuals: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
+        """The leaves of the cotangents of the arguments."""
+        given = [as_value(ct) for ct, nz in zip(cts, self.out_nonzero, strict=True) if nz]
+        linear = [Linear(tangent_aval(a)) for a, nz in zip(self.in_avals, self.in_nonzero, strict=True) if nz]
+        outs = iter(backward(self.program, residuals, linear, given))
+        return [
+            materialize(next(outs)) if nz else materialize(Zero(tangent_aval(a)))
+            for a, nz in zip(self.in_avals, self.in_nonzero, strict=True)
+        ]
+
+    def _wrong_tree(self, given: Any) -> str:
+        original = tree_unflatten(self.out_tree, [_Leaf()] * self.out_tree.num_leaves)
+        lines = [
+            "unexpected tree structure.",
+            "",
+            "The argument to a VJP function returned by `jax.vjp` must match the pytree",
+            f"structure of the differentiated function {self.program.debug_info.func_src_info}.",
+            "",
+            "But the tree structures differ:",
+        ]
+        for path, thing1, thing2, explanation in equality_errors(original, tree_map(lambda _: _Leaf(), given)):
+            lines.append(f"  * out{keystr(path)} was {thing1} in the original output, but {thing2} here, so {explanation}.")
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return f"Pullback({self.program.debug_info.func_src_info})"
+
+
+class _Leaf:
+    __slots__ = ()
+
+
+_MANY_COTANGENTS: Final = """
+The function returned by `jax.vjp` applied to {fun} was called with {n} arguments,
+but it takes one: a cotangent of the function's result, with the result's structure.
+For a function that returns a tuple (y, z) that is one tuple: f_vjp((y_bar, z_bar)), not f_vjp(y_bar, z_bar)."""
+
+
+# linear_transpose
+
+
+def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Any = ()) -> Callable[..., Any]:
+    """The transpose of a function that is linear in its arguments, of which `primals` give the types (arrays, or ShapeDtypeStructs): a
+    function from a cotangent of the result to the tuple of cotangents of the arguments.
+
+    TypeError if float arguments meet integer results or the other way round. Ops that are not linear: NotImplementedError when it is
+    called."""
+    check_callable(fun)
+    if reduce_axes:
+        raise NotImplementedError("reduce_axes argument to transpose is deprecated")
+    xs, tree = tree_flatten(primals)
+    avals = [typeof(x) for x in xs]
+    flat = Flat(fun, tree, False)
+    outs, program = partial_eval_flat(flat.only_results, avals, flat.debug_info("linear_transpose"))
+    in_dtypes, out_dtypes = [a.dtype for a in avals], [typeof(y).dtype for y in outs]
+    all_inexact = all(dtypes.kind(d) in "fc0" for d in in_dtypes + out_dtypes)
+    if not all_inexact and not all(dtypes.kind(d) in "iu" for d in in_dtypes + out_dtypes):
+        raise TypeError(
+            "linear_transpose only supports [float, complex, or float0] -> [float, complex, or float0], and integer -> integer functions, "
+            f"but got {in_dtypes} -> {out_dtypes}."
+        )
+    out_avals, out_tree = program.out_avals, flat.out_tree
+
+    def transposed(ct: Any) -> tuple[Any, ...]:
+        cts, ct_tree = tree_flatten(ct)
+        if ct_tree != out_tree:
+            raise TypeError(f"cotangent tree does not match function output, expected {out_tree} but got {ct_tree}")
+        got = [typeof(c) for c in cts]
+        if any((g.shape, g.dtype) != (a.shape, a.dtype) for g, a in zip(got, out_avals, strict=True)):
+            raise TypeError(f"cotangent type does not match function output, expected {tuple(out_avals)} but got {cts}")
+        given = [as_array(c) for c in cts]
+        out = backward(program.jaxpr, program.consts, [Linear(a) for a in avals], given)
+        zeros = [full(a.shape, 0, a.dtype) if type(x) is Zero else x for x, a in zip(out, avals, strict=True)]
+        return tree_unflatten(tree, map(as_array, zeros))
+
+    return Partial(transposed)
+
+
+# Chosen arguments
+
+
+def _argnums(argnums: Any) -> int | tuple[int, ...]:
+    """An int, or a tuple of ints. TypeError if it is neither."""
+    if isinstance(argnums, str):
+        raise TypeError(f"argnums must be an int or a sequence of ints, got {argnums!r}: 'str' object cannot be interpreted as an integer")
+    try:
+        return operator.index(argnums)
+    except TypeError:
+        return tuple(map(operator.index, argnums))
+
+
+def _choose(
+    fun: Callable[..., Any], argnums: int | tuple[int, ...], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    """`fun` as a function of the chosen positional arguments alone, and those. ValueError for positions there are not."""
+    wanted = (argnums,) if isinstance(argnums, int) else argnums
+    for k in wanted:
+        if not -len(args) <= k < len(args):
+            raise ValueError(
+                "Positional argument indices, e.g. for `static_argnums`, must have value greater than or equal to -len(args) and less than "
+                f"len(args), but got value {k} for len(args) == {len(args)}."
+            )
+    positions = [k % len(args) for k in wanted]
+    if len(set(positions)) != len(positions):
+        raise ValueError(f"argnums must not name an argument twice, got {argnums}")
+
+    @functools.wraps(fun)
+    def chosen(*some: Any) -> Any:
+        full_args = list(args)
+        for k, x in zip(positions, some, strict=True):
+            full_args[k] = x
+        return fun(*full_args, **kwargs)
+
+    return chosen, tuple(args[k] for k in positions)
+
+
+def _check_enough(argnums: int | tuple[int, ...], args: tuple[Any, ...]) -> None:
+    most = argnums if isinstance(argnums, int) else max(argnums)
+    if most >= len(args):
+        raise TypeError(
+            f"differentiating with respect to argnums={argnums} requires at least {most + 1} positional arguments to be passed by the "
+            f"caller, but got only {len(args)} positional arguments."
+        )
+
+
+# What may be differentiated
+
+
+def _check_reverse_input(name: str, holomorphic: bool, allow_int: bool, x: Any) -> None:
+    d = x.dtype
+    k = dtypes.kind(d)
+    if k == "k":
+        raise TypeError(f"{name} with input dtype {dtypes.name(d)} is not supported: keys have no derivatives")
+    if holomorphic:
+        if k != "c":
+            raise TypeError(f"{name} with holomorphic=True requires inputs with complex dtype, but got {dtypes.name(d)}.")
+    elif k in "biu" and not allow_int:
+        raise TypeError(
+            f"{name} requires real- or complex-valued inputs (input dtype that is a sub-dtype of np.inexact), but got {dtypes.name(d)}. "
+            "If you want to use Boolean- or integer-valued inputs, use vjp or set allow_int to True."
+        )
+
+
+def _check_reverse_output(name: str, holomorphic: bool, y: Any) -> None:
+    d = y.dtype
+    k = dtypes.kind(d)
+    if holomorphic:
+        if k != "c":
+            raise TypeError(f"{name} with holomorphic=True requires outputs with complex dtype, but got {dtypes.name(d)}.")
+    elif k == "c":
+        raise TypeError(
+            f"{name} requires real-valued outputs (output dtype that is a sub-dtype of np.floating), but got {dtypes.name(d)}. "
+            "For holomorphic differentiation, pass holomorphic=True. For differentiation of non-holomorphic functions involving complex "
+            "outputs, use jax.vjp directly."
+        )
+    elif k != "f":
+        raise TypeError(
+            f"{name} requires real-valued outputs (output dtype that is a sub-dtype of np.floating), but got {dtypes.name(d)}. "
+            "For differentiation of functions with integer outputs, use jax.vjp directly."
+        )
+
+
+def _check_forward_input(holomorphic: bool, x: Any) -> None:
+    d = x.dtype
+    k = dtypes.kind(d)
+    if holomorphic:
+        if k != "c":
+            raise TypeError(f"jacfwd with holomorphic=True requires inputs with complex dtype, but got {dtypes.name(d)}.")
+    elif k != "f":
+        raise TypeError(
+            f"jacfwd requires real-valued inputs (input dtype that is a sub-dtype of np.floating), but got {dtypes.name(d)}. "
+            "For holomorphic differentiation, pass holomorphic=True. For differentiation of non-holomorphic functions involving complex "
+            "inputs or integer inputs, use jax.jvp directly."
+        )
+
+
+def _check_scalar(y: Any) -> None:
+    about = "Gradient only defined for scalar-output functions. Output "
+    if not isinstance(y, ArrayImpl | Tracer):
+        raise TypeError(f"{about}was {y}.")
+    if y.shape != ():
+        raise TypeError(
+            f"{about}had shape: {y.shape}. To get the gradient, reduce the output to a scalar with output.sum(), or use jax.jacobian to "
+            "differentiate a function with a non-scalar output."
+        )
+
+
+# grad
+
+
+def value_and_grad(
+    fun: Callable[..., Any],
+    argnums: Any = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+    reduce_axes: Any = (),
+) -> Callable[..., tuple[Any, Any]]:
+    """A function that gives `fun`'s value, a real scalar, and its gradient by the positional arguments `argnums`: of one argument's
+    structure for an int, a tuple for a sequence.
+
+    has_aux       `fun` returns (value, more), and the result is ((value, more), gradient)
+    holomorphic   `fun` maps complex numbers to complex numbers, and has a complex derivative
+    allow_int     integer and bool arguments are allowed, and get gradients of dtype float0
+
+    TypeError for arguments or results that cannot be differentiated."""
+    check_callable(fun)
+    if reduce_axes:
+        raise NotImplementedError("reduce_axes argument to grad is deprecated")
+    argnums = _argnums(argnums)
+    return functools.wraps(fun)(_ValueAndGrad(fun, argnums, has_aux, holomorphic, allow_int, "value_and_grad").__call__)
+
+
+@final
+class _ValueAndGrad:
+    __slots__ = ("allow_int", "argnums", "fun", "has_aux", "holomorphic", "name")
+
+    def __init__(
+        self, fun: Callable[..., Any], argnums: int | tuple[int, ...], has_aux: bool, holomorphic: bool, allow_int: bool, name: str
+    ) -> None:
+        self.fun, self.argnums, self.has_aux = fun, argnums, has_aux
+        self.holomorphic, self.allow_int, self.name = holomorphic, allow_int, name
+
+    def __call__(self, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
+        _check_enough(self.argnums, args)
+        chosen, primals = _choose(self.fun, self.argnums, args, kwargs)
+        xs, tree = tree_flatten(primals)
+        xs = check_leaves(xs)
+        for x in xs:
+            _check_reverse_input(self.name, self.holomorphic, self.allow_int, x)
+        value, pullback, aux, aux_tree = _vjp(chosen, xs, tree, self.has_aux, [is_differentiable(x.aval) for x in xs])
+        _check_scalar(value)
+        _check_reverse_output(self.name, self.holomorphic, value)
+        gradient = pullback(full((), 1, value.dtype, value.weak_type))
+        if isinstance(self.argnums, int):
+            (gradient,) = gradient
+        return ((value, tree_unflatten(aux_tree, aux)) if self.has_aux else value), gradient
+
+
+def grad(
+    fun: Callable[..., Any],
+    argnums: Any = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+    reduce_axes: Any = (),
+) -> Callable[..., Any]:
+    """A function that gives the gradient of `fun`, with `has_aux` the pair (gradient, more). See `value_and_grad`."""
+    check_callable(fun)
+    if reduce_axes:
+        raise NotImplementedError("reduce_axes argument to grad is deprecated")
+    both = _ValueAndGrad(fun, _argnums(argnums), has_aux, holomorphic, allow_int, "grad")
+
+    @functools.wraps(fun)
+    def gradient(*args: Any, **kwargs: Any) -> Any:
+        value, g = both(*args, **kwargs)
+        return (g, value[1]) if has_aux else g
+
+    return gradient
+
+
+# Jacobians
+
+
+def _basis(xs: Sequence[Any]) -> list[Any]:
+    """For each leaf the tangents along every element of every leaf: the unit vectors of all leaves together, in front."""
+    sizes = [x.size for x in xs]
+    total = sum(sizes)
+    out, begin = [], 0
+    for x, n in zip(xs, sizes, strict=True):
+        unit = np.zeros((total, n), bool)
+        unit[begin : begin + n] = np.eye(n, dtype=bool)
+        out.append(to_array(unit.reshape(total, *x.shape).astype(x.dtype), ShapedArray((total, *x.shape), x.dtype)))
+        begin += n
+    return out
+
+
+def _split_axis(x: Any, dim: int, like: Sequence[Any], op: Callable[..., Any]) -> list[Any]:
+    """An array whose axis `dim` runs over all elements of the leaves `like` --> one for each leaf, with the leaf's axes in its place."""
+    out, begin = [], 0
+    rest = len(x.shape)
+    for leaf in like:
+        lows, highs = [0] * rest, list(x.shape)
+        lows[dim], highs[dim] = begin, begin + leaf.size
+        begin += leaf.size
+        piece = x if len(like) == 1 else op(x, lows, highs)
+        out.append(reshape(piece, (*x.shape[:dim], *leaf.shape, *x.shape[dim + 1 :])))
+    return out
+
+
+def _jacobian_tree(outer: PyTreeDef, inner: PyTreeDef, entries: Sequence[Sequence[Any]]) -> Any:
+    """Results by arguments: a tree of the results' structure whose leaves are trees of the arguments'."""
+    return tree_unflatten(outer, [tree_unflatten(inner, map(as_array, row)) for row in entries])
+
+
+def jacfwd(fun: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, holomorphic: bool = False) -> Callable[..., Any]:
+    """The Jacobian of `fun` by the positional arguments `argnums`, column by column in forward mode: best where there are more results
+    than arguments. For a result of shape s and an argument of shape t an array of shape s + t, in the structure of results, then
+    arguments."""
+    check_callable(fun)
+    argnums = _argnums(argnums)
+
+    @functools.wraps(fun)
+    def jacobian_function(*args: Any, **kwargs: Any) -> Any:
+        chosen, primals = _choose(fun, argnums, args, kwargs)
+        xs, tree = tree_flatten(primals)
+        xs = check_leaves(xs)
+        for x in xs:
+            _check_forward_input(holomorphic, x)
+        basis = _basis(xs)
+        axis = Axis(None, sum(x.size for x in xs))
+        flat = Flat(chosen, tree, has_aux)
+        aux: list[Any] = []
+
+        def push(*tangents: Any) -> list[Any]:
+            nonlocal aux
+            outs, out_tangents, aux = jvp_flat(flat, xs, tangents)
+            return [*outs, *map(materialize, out_tangents)]
+
+        values, dims = batch_flat(push, axis, basis, [0] * len(basis))
+        n = flat.out_tree.num_leaves
+        outs, columns, dims = values[:n], values[n:], dims[n:]
+        if holomorphic:
+            for y in outs:
+                if dtypes.kind(y.dtype) != "c":
+                    raise TypeError(f"jacfwd with holomorphic=True requires outputs with complex dtype, but got {dtypes.name(y.dtype)}.")
+        entries = []
+        for c, d in zip(columns, dims, strict=True):
+            c = move_axis(to_front(c, d, axis.size), 0, c.ndim - (d is not None))
+            entries.append(_split_axis(c, c.ndim - 1, xs, _slice))
+        inner = tree if not isinstance(argnums, int) else tree.children()[0]
+        out = _jacobian_tree(flat.out_tree, inner, entries)
+        return (out, tree_unflatten(flat.aux_tree, aux)) if has_aux else out
+
+    return jacobian_function
+
+
+def _slice(x: Any, lows: Sequence[int], highs: Sequence[int]) -> Any:
+    return x[tuple(slice(a, b) for a, b in zip(lows, highs, strict=True))]
+
+
+def jacrev(
+    fun: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, holomorphic: bool = False, allow_int: bool = False
+) -> Callable[..., Any]:
+    """The Jacobian of `fun` by the positional arguments `argnums`, row by row in reverse mode: best where there are more arguments than
+    results. The structure is that of `jacfwd`."""
+    check_callable(fun)
+    argnums = _argnums(argnums)
+
+    @functools.wraps(fun)
+    def jacobian_function(*args: Any, **kwargs: Any) -> Any:
+        chosen, primals = _choose(fun, argnums, args, kwargs)
+        xs, tree = tree_flatten(primals)
+        xs = check_leaves(xs)
+        for x in xs:
+            _check_reverse_input("jacrev", holomorphic, allow_int, x)
+        value, pullback, aux, aux_tree = _vjp(chosen, xs, tree, has_aux, [is_differentiable(x.aval) for x in xs])
+        ys, out_tree = tree_flatten(value)
+        for y in ys:
+            _check_reverse_output("jacrev", holomorphic, y)
+        basis = _basis(ys)
+        axis = Axis(None, sum(y.size for y in ys))
+        pull, residuals = pullback.func, pullback.args[0]
+        constant: dict[int, Any] = {}
+
+        def rows_of(*cts: Any) -> list[Any]:
+            out = pull.pull(residuals, cts)
+            constant.update((k, ct) for k, ct in enumerate(out) if isinstance(ct, np.ndarray))
+            return [ct for k, ct in enumerate(out) if k not in constant]
+
+        rows, dims = batch_flat(rows_of, axis, basis, [0] * len(basis))
+        pairs: Iterator[tuple[Any, int | None]] = zip(rows, dims, strict=True)
+        columns = []  # for each argument, the blocks of all results
+        for k, x in enumerate(xs):
+            if k in constant:
+                columns.append([np.zeros((*y.shape, *x.shape), dtypes.float0) for y in ys])
+            else:
+                r, d = next(pairs)
+                columns.append(_split_axis(to_front(r, d, axis.size), 0, ys, _slice))
+        inner = tree if not isinstance(argnums, int) else tree.children()[0]
+        entries = [[column[k] for column in columns] for k in range(len(ys))]
+        out = tree_unflatten(out_tree, [tree_unflatten(inner, row) for row in entries])
+        return (out, tree_unflatten(aux_tree, aux)) if has_aux else out
+
+    return jacobian_function
+
+
+def jacobian(
+    fun: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, holomorphic: bool = False, allow_int: bool = False
+) -> Callable[..., Any]:
+    """`jacrev`."""
+    return jacrev(fun, argnums=argnums, has_aux=has_aux, holomorphic=holomorphic, allow_int=allow_int)
+
+
+def hessian(fun: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, holomorphic: bool = False) -> Callable[..., Any]:
+    """The second derivatives of `fun`: `jacfwd(jacrev(fun))`."""
+    return jacfwd(jacrev(fun, argnums, has_aux, holomorphic), argnums, has_aux, holomorphic)
+
+
+def fwd_and_bwd(
+    fun: Callable[..., Any], argnums: Any, has_aux: bool = False, jitted: bool = True
+) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Two functions, compiled unless `jitted` is False: `fwd(*args)` gives (result, residuals), with `has_aux` (result, residuals, more);
+    `bwd(residuals, cotangent)` gives the cotangents of the arguments `argnums`."""
+    check_callable(fun)
+    argnums = _argnums(argnums)
+
+    def fwd(*args: Any, **kwargs: Any) -> Any:
+        _check_enough(argnums, args)
+        chosen, primals = _choose(fun, argnums, args, kwargs)
+        return vjp(chosen, *primals, has_aux=has_aux)
+
+    def bwd(residuals: Callable[..., Any], ct: Any) -> Any:
+        return residuals(ct)
+
+    return (jit(fwd), jit(bwd)) if jitted else (fwd, bwd)
