@@ -10,7 +10,7 @@ import numpy as np
 
 from steno import _native
 from steno.compiler.emit import emit
-from steno.compiler.link import Linked, link
+from steno.compiler.link import OPT_LEVEL, Linked, link
 from steno.compiler.target import Target
 from steno.ir.expr import Builder, Expr
 from steno.ir.index import FloorDiv, Index, LoopVar, Mod, Value, var
@@ -25,9 +25,9 @@ PARALLEL = 1e9
 class Code:
     """A linked program that can be called with NumPy arrays."""
 
-    def __init__(self, program: Program, target: Target) -> None:
+    def __init__(self, program: Program, target: Target, opt: int = OPT_LEVEL) -> None:
         self.program = program
-        self.linked: Linked = link(emit(program, target), target)
+        self.linked: Linked = link(emit(program, target), target, opt)
         self.entry = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 4)(self.linked.address)
 
     def __call__(self, inputs: Sequence[np.ndarray], threads: int = 1) -> list[np.ndarray]:

@@ -67,6 +67,14 @@ def test_random_programs(target, kind, seed_block):
         compare(program, inputs, target)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_level_of_optimisation_changes_no_result(kind):
+    for seed in range(3):
+        program, inputs = random_program(seed, kind)
+        for x, y in zip(Code(program, HOST, 0)(inputs), Code(program, HOST)(inputs), strict=True):
+            assert same(x, y)
+
+
 # ---- every op ----
 
 BINARY = {

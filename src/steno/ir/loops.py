@@ -68,7 +68,8 @@ class Fold:
 @record(frozen=True)
 class MapStage:
     """for vars (row-major): the stores, in order. The last var is the vector loop unless `sequential`
-    (then one element after the other: stores may collide). With no vars: once."""
+    (then one element after the other: stores may collide). With no vars: once. At one point (and in one vector of points) all values
+    are computed before the first store, so what a point stores is not seen by its own loads."""
 
     vars: tuple[LoopVar, ...]
     stores: tuple[Store, ...]
