@@ -26,6 +26,7 @@ from steno.ops.families import (
     elementwise,
     elementwise_typ,
     from_raw_bits,
+    given,
     nary_samples,
     ordered,
     pairs,
@@ -170,7 +171,7 @@ def _mul_samples() -> Iterable[Any]:
         yield pairs(edges(d), edges(d)), {"out_dtype": out}
 
 
-mul = elementwise("mul", NUMBER, NUMBER, oracle=_mul_oracle, scalar=_mul, exact=True, typ=_mul_typ, samples=_mul_samples)
+mul = elementwise("mul", NUMBER, NUMBER, oracle=_mul_oracle, scalar=_mul, exact=True, typ=_mul_typ, samples=_mul_samples, show=given)
 """The product; with `out_dtype` the operands are converted to it first."""
 
 square = unary("square", NUMBER, oracle=direct(lambda x: _product(x, x)), scalar=lambda b, x: b.mul(x, x))

@@ -24,6 +24,7 @@ from steno.ops.families import (
     edges,
     elementwise_lower,
     from_raw_bits,
+    given,
     ordered,
     raw_bits,
     raw_dtype,
@@ -135,7 +136,7 @@ convert_element_type = Op(
     oracle=Oracle(_convert_oracle),
     lower=elementwise_lower(_convert),
     samples=_convert_samples,
-    show=lambda params: {k: v for k, v in params.items() if k != "sharding" or v is not None},
+    show=given,
 )
 
 # bitcast_convert_type

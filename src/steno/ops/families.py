@@ -167,6 +167,11 @@ def from_raw_bits(b: Builder, dtype: Any, bits: Expr) -> Scalar:
     return b.from_storage(dtype, (bits,)) if itemsize_bits(dtype) < 8 else b.bitcast(bits, dtype)
 
 
+def given(params: dict[str, Any]) -> dict[str, Any]:
+    """The parameters a jaxpr shows of ops whose parameters that are None say nothing."""
+    return {k: v for k, v in params.items() if v is not None}
+
+
 # samples
 
 

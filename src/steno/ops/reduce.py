@@ -1,7 +1,7 @@
 """Reductions along axes: sums, products, extrema, logic, positions of extrema, and folds by a user's computation.
 
-All are folds in the canonical order (ir/loops.py), so results do not depend on layout, vector width or threads. Narrow floats are
-accumulated in float32 and rounded once; integers wrap in their dtype.
+All but the last are folds in the canonical order (ir/loops.py), so results do not depend on layout, vector width or threads. Narrow floats
+are accumulated in float32 and rounded once; integers wrap in their dtype.
 """
 
 from __future__ import annotations
@@ -13,13 +13,12 @@ from typing import Any
 import numpy as np
 
 from steno.core import dtypes
-from steno.core.aval import ShapedArray
+from steno.core.aval import ShapedArray, typed_scalar
 from steno.core.jaxpr import ClosedJaxpr, Jaxpr, open_jaxpr
 from steno.core.op import Op
 from steno.core.trace import trace_to_jaxpr
-from steno.ir.expr import BOOL as BOOL_DTYPE
 from steno.ir.expr import I64, Builder, Expr, Scalar
-from steno.ir.kinds import Map, Reduce
+from steno.ir.kinds import Cumulative, Map, Reduce
 from steno.ir.narrow import FORMATS
 from steno.ops.arithmetic import add, less, max_, maximum, minimum, mul
 from steno.ops.compare import lt, select_n
@@ -27,7 +26,7 @@ from steno.ops.families import ANY, BOOL, INT, NUMBER, REAL, Domain, check_domai
 from steno.ops.inline import lanes_function, scalar_function
 from steno.ops.oracle import Oracle, as_dtype, complex_mul, fold, highest, lexicographic_less, lowest, primitive, widen
 from steno.ops.samples import filled, small
-from steno.ops.shape import broadcast_in_dim
+from steno.ops.shape import broadcast_in_dim, concatenate, reshape, slice_, squeeze, transpose
 
 Shape = tuple[int, ...]
 
@@ -283,86 +282,65 @@ def _reduce_oracle(*args: np.ndarray, computation: Any, jaxpr: Any, dimensions: 
     n = len(args) // 2
     operands, inits = args[:n], args[n:]
     run = lanes_function(jaxpr)
-    kept = without(operands[0].shape, dimensions)
-    start = tuple(np.broadcast_to(i, kept) for i in inits)
-    if not math.prod(operands[0].shape[d] for d in dimensions):
-        return [np.array(s) for s in start]
-    return [np.array(np.broadcast_to(y, kept)) for y in run(*start, *_fold_oracle(*operands, jaxpr=jaxpr, dimensions=dimensions))]
+    axes = sorted(dimensions)
+    kept = without(operands[0].shape, axes)
+    count = math.prod(operands[0].shape[a] for a in axes)
+    rows = [np.moveaxis(x, axes, range(len(axes))).reshape(count, *kept) for x in operands]
+    acc = [np.broadcast_to(i, kept) for i in inits]
+    for row in zip(*rows, strict=True):
+        acc = [np.broadcast_to(y, kept) for y in run(*acc, *row)]
+    return [np.array(a) for a in acc]
 
 
 def _reduce_expand(*args: Any, computation: Any, jaxpr: Any, dimensions: Shape) -> list[Any]:
-    """The fold of the elements, then the initial values combined with it once."""
+    """The last element of the running fold along a new first axis, which begins with the initial value."""
     n = len(args) // 2
     operands, inits = args[:n], args[n:]
-    shape = operands[0].shape
-    kept = without(shape, dimensions)
-    start = [broadcast_in_dim(i, shape=kept, broadcast_dimensions=(), sharding=None) for i in inits]
-    if not math.prod(shape[d] for d in dimensions):
-        return start
-    return reduce_combine(*start, *reduce_fold(*operands, jaxpr=jaxpr, dimensions=dimensions), jaxpr=jaxpr)
+    shape, axes = operands[0].shape, sorted(dimensions)
+    kept = without(shape, axes)
+    count = math.prod(shape[a] for a in axes)
+    order = (*axes, *(a for a in range(len(shape)) if a not in axes))
+
+    def row(x: Any, init: Any) -> Any:
+        flat = reshape(transpose(x, permutation=order), dimensions=None, new_sizes=(count, *kept), sharding=None)
+        return concatenate(broadcast_in_dim(init, shape=(1, *kept), broadcast_dimensions=(), sharding=None), flat, dimension=0)
+
+    rows = [row(x, i) for x, i in zip(operands, inits, strict=True)]
+    there = typed_scalar(True, dtypes.bool_)
+    present = broadcast_in_dim(there, shape=(count + 1, *kept), broadcast_dimensions=(), sharding=None)
+    start, limit = (count,) + (0,) * len(kept), (count + 1, *kept)
+    _, *out = running_fold(present, *rows, jaxpr=jaxpr)
+    return [squeeze(slice_(y, start_indices=start, limit_indices=limit, strides=None), dimensions=(0,)) for y in out]
 
 
-def _computation(jaxpr: Any) -> Callable[..., tuple[Scalar, ...]]:
-    run = scalar_function(jaxpr)
-    return lambda b, p, q: tuple(run(b, *p, *q))
-
-
-def _fold_typ(*operands: ShapedArray, jaxpr: Any, dimensions: Shape) -> list[ShapedArray]:
-    return [x.update(shape=without(x.shape, dimensions)) for x in operands]
-
-
-def _fold_oracle(*operands: np.ndarray, jaxpr: Any, dimensions: Shape) -> list[np.ndarray]:
-    """Elements of the fold carry a flag whether they are there, so that its neutral element needs no value."""
+def _running_oracle(present: np.ndarray, *rows: np.ndarray, jaxpr: Any) -> list[np.ndarray]:
     run = lanes_function(jaxpr)
-
-    def combine(p: tuple[np.ndarray, ...], q: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
-        both = run(*p[1:], *q[1:])
-        values = [
-            np.where(p[0] & q[0], np.broadcast_to(c, x.shape), np.where(p[0], x, y)) for c, x, y in zip(both, p[1:], q[1:], strict=True)
-        ]
-        return (p[0] | q[0], *values)
-
-    present = np.ones(operands[0].shape, bool)
-    return list(fold((present, *operands), dimensions, (False,) + (0,) * len(operands), combine)[1:])
+    out = [x.copy() for x in rows]
+    for k in range(1, len(present)):
+        for o, y in zip(out, run(*(o[k - 1] for o in out), *(x[k] for x in rows)), strict=True):
+            o[k] = y
+    return [present.copy(), *out]
 
 
-def _fold_lower(avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedArray], *, jaxpr: Any, dimensions: Shape) -> Reduce:
-    run = _computation(jaxpr)
+def _running_lower(avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedArray], *, jaxpr: Any) -> Cumulative:
+    """Accumulators hold nothing at first, as their flag says: a computation need not have a neutral element."""
+    run = scalar_function(jaxpr)
 
     def combine(b: Builder, p: tuple[Any, ...], q: tuple[Any, ...]) -> tuple[Scalar, ...]:
-        both = run(b, p[1:], q[1:])
-        present = b.and_(p[0], q[0])
-        values = [b.select(present, c, b.select(p[0], x, y)) for c, x, y in zip(both, p[1:], q[1:], strict=True)]
-        return (b.or_(p[0], q[0]), *values)
+        both = run(b, *p[1:], *q[1:])
+        return (q[0], *(b.select(p[0], c, y) for c, y in zip(both, q[1:], strict=True)))
 
-    return Reduce(
-        axes=tuple(sorted(dimensions)),
-        identity=lambda b: (b.const(False, BOOL_DTYPE), *(b.const(0, a.dtype) for a in avals_in)),
-        combine=combine,
-        element=lambda b, position, values: (b.const(True, BOOL_DTYPE), *values),
-        result=lambda b, acc: tuple(acc[1:]),
-    )
+    return Cumulative(axis=0, reverse=False, identity=lambda b: tuple(b.const(0, a.dtype) for a in avals_in), combine=combine)
 
 
-reduce_fold = Op("reduce_fold", typ=_fold_typ, oracle=_fold_oracle, lower=_fold_lower, multiple_results=True)
-"""What `reduce` gives before its initial values come in; there is at least one element."""
-
-
-def _combine_typ(*avals: ShapedArray, jaxpr: Any) -> list[ShapedArray]:
-    return list(avals[: len(avals) // 2])
-
-
-def _combine_lower(avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedArray], *, jaxpr: Any) -> Map:
-    run = scalar_function(jaxpr)
-    return Map(lambda b, indices, reads: run(b, *(r(indices) for r in reads)), flat=True)
-
-
-def _combine_oracle(*args: np.ndarray, jaxpr: Any) -> list[np.ndarray]:
-    return [np.array(np.broadcast_to(y, args[0].shape)) for y in lanes_function(jaxpr)(*args)]
-
-
-reduce_combine = Op("reduce_combine", typ=_combine_typ, oracle=_combine_oracle, lower=_combine_lower, multiple_results=True)
-"""A computation of `reduce` on each pair of elements."""
+running_fold = Op(
+    "running_fold",
+    typ=lambda *avals, jaxpr: list(avals),
+    oracle=_running_oracle,
+    lower=_running_lower,
+    multiple_results=True,
+)
+"""Of use to `reduce` only: fold by a computation along axis 0, beginning with the first elements; the first operand is True throughout."""
 
 
 def _reduce_samples() -> Iterable[Any]:
@@ -389,4 +367,5 @@ def _reduce_samples() -> Iterable[Any]:
 
 
 reduce_ = Op("reduce", typ=_reduce_typ, oracle=_reduce_oracle, expand=_reduce_expand, multiple_results=True, samples=_reduce_samples)
-"""A fold by a computation: `jaxpr` takes accumulators, then elements, and gives accumulators. Operands, then their initial values."""
+"""A fold by a computation, from the initial values on through the elements in row-major order: `jaxpr` takes accumulators, then elements,
+and gives accumulators. Operands, then their initial values."""

@@ -29,6 +29,7 @@ from steno.ops.families import (
     edges,
     elementwise_lower,
     finite_complex,
+    given,
     nary_samples,
     ordered,
     pairs,
@@ -59,7 +60,7 @@ def elementary(name: str, domain: Any, fun: Callable[..., np.ndarray], ulps: flo
     """An op of the function `name`, specified by `fun` in a wider format."""
     samples = unary_samples(domain, clean=finite_complex)
     bounds = {"ulps": ulps, "floor": floor, "complex_ulps": 8.0}
-    return unary(name, domain, oracle=_specify(fun), scalar=function(name), samples=samples, **bounds, **fields)
+    return unary(name, domain, oracle=_specify(fun), scalar=function(name), samples=samples, show=given, **bounds, **fields)
 
 
 exp = elementary("exp", INEXACT, np.exp, 1)
@@ -112,8 +113,8 @@ def _rsqrt_oracle(x: np.ndarray, *, accuracy: Any = None) -> np.ndarray:
 
 
 _ROOT_SAMPLES = unary_samples(INEXACT, clean=finite_complex)
-sqrt = unary("sqrt", INEXACT, oracle=_sqrt_oracle, scalar=_sqrt, complex_ulps=4, samples=_ROOT_SAMPLES)
-rsqrt = unary("rsqrt", INEXACT, oracle=_rsqrt_oracle, scalar=_rsqrt, complex_ulps=4, samples=_ROOT_SAMPLES)
+sqrt = unary("sqrt", INEXACT, oracle=_sqrt_oracle, scalar=_sqrt, complex_ulps=4, samples=_ROOT_SAMPLES, show=given)
+rsqrt = unary("rsqrt", INEXACT, oracle=_rsqrt_oracle, scalar=_rsqrt, complex_ulps=4, samples=_ROOT_SAMPLES, show=given)
 """1 / sqrt(x), two roundings."""
 
 # two operands
@@ -241,5 +242,6 @@ polynomial = Op(
     oracle=Oracle(direct(_polynomial_oracle)),
     lower=elementwise_lower(_polynomial, exact=False),
     samples=_polynomial_samples,
+    show=given,
 )
 """c0 + c1 x + c2 x**2 + ... by Horner's rule."""
