@@ -169,7 +169,7 @@ def from_raw_bits(b: Builder, dtype: Any, bits: Expr) -> Scalar:
 
 def given(params: dict[str, Any]) -> dict[str, Any]:
     """The parameters a jaxpr shows of ops whose parameters that are None say nothing."""
-    return {k: v for k, v in params.items() if v is not None}
+    return {k: v for k, v in sorted(params.items()) if v is not None}
 
 
 # samples
