@@ -120,7 +120,17 @@ LN2, PI = mp.log(2), mp.pi
 FITS: dict[str, Fit] = {}
 
 
-def fit(name: str, f: Callable, low: object, high: object, weight: Callable, single: int, double: int, fixed: dict | None = None, points: int = 300) -> None:
+def fit(
+    name: str,
+    f: Callable,
+    low: object,
+    high: object,
+    weight: Callable,
+    single: int,
+    double: int,
+    fixed: dict | None = None,
+    points: int = 300,
+) -> None:
     """`name`_32 and `name`_64, with so many coefficients (0: none)."""
     if single:
         FITS[name + "_32"] = Fit(f, low, high, range(single), weight, np.float32, fixed, points)
@@ -142,7 +152,15 @@ HALF_LN2 = LN2 / 2 * mp.mpf("1.0005")
 fit("EXP", near(0.5, lambda r: (mp.expm1(r) - r) / r**2), -HALF_LN2, HALF_LN2, lambda r: r**2 / mp.exp(r), 5, 10)
 fit("EXP2", near(LN2, lambda r: mp.expm1(r * LN2) / r), -0.5, 0.5, lambda r: abs(r) / 2**r, 6, 11)
 Z_EXP = HALF_LN2**2
-fit("SINH", near(1 / mp.mpf(6), root(lambda x: (mp.sinh(x) - x) / x**3)), 0, Z_EXP, root(lambda x: x**3 / mp.sinh(x) if x else mp.mpf(0)), 2, 5)
+fit(
+    "SINH",
+    near(1 / mp.mpf(6), root(lambda x: (mp.sinh(x) - x) / x**3)),
+    0,
+    Z_EXP,
+    root(lambda x: x**3 / mp.sinh(x) if x else mp.mpf(0)),
+    2,
+    5,
+)
 fit("COSH", near(0.5, root(lambda x: (mp.cosh(x) - 1) / x**2)), 0, Z_EXP, root(lambda x: x**2 / mp.cosh(x)), 3, 6)
 TANH = near(-1 / mp.mpf(3), root(lambda x: (mp.tanh(x) - x) / x**3))
 fit("TANH", TANH, 0, 0.9**2, root(lambda x: x**3 / mp.tanh(x) if x else mp.mpf(0)), 7, 0)
@@ -165,12 +183,52 @@ def log2_weight(f: object) -> object:
 
 fit("LOG2", near(-1 / (2 * LN2), lambda f: (mp.log1p(f) - f) / LN2 / f**2), SQRT_HALF, SQRT_TWO, log2_weight, 9, 20)
 Z_QUADRANT = (PI / 4 * mp.mpf("1.001")) ** 2
-fit("SIN", near(-1 / mp.mpf(6), root(lambda x: (mp.sin(x) - x) / x**3)), 0, Z_QUADRANT, root(lambda x: x**3 / mp.sin(x) if x else mp.mpf(0)), 3, 6)
+fit(
+    "SIN",
+    near(-1 / mp.mpf(6), root(lambda x: (mp.sin(x) - x) / x**3)),
+    0,
+    Z_QUADRANT,
+    root(lambda x: x**3 / mp.sin(x) if x else mp.mpf(0)),
+    3,
+    6,
+)
 # cos x = 1 - (x**2 + x**4 Q(x**2)) / 2
-fit("COS", near(-1 / mp.mpf(12), root(lambda x: (2 - 2 * mp.cos(x) - x**2) / x**4)), 0, Z_QUADRANT, root(lambda x: x**4 / 2 / mp.cos(x)), 3, 6)
-fit("TAN", near(1 / mp.mpf(3), root(lambda x: (mp.tan(x) - x) / x**3)), 0, Z_QUADRANT, root(lambda x: x**3 / mp.tan(x) if x else mp.mpf(0)), 7, 14)
-fit("ATAN", near(-1 / mp.mpf(3), root(lambda x: (mp.atan(x) - x) / x**3)), 0, 1, root(lambda x: x**3 / mp.atan(x) if x else mp.mpf(0)), 9, 20)
-fit("ASIN", near(1 / mp.mpf(6), root(lambda x: (mp.asin(x) - x) / x**3)), 0, 0.2501, root(lambda x: x**3 / mp.asin(x) if x else mp.mpf(0)), 5, 12)
+fit(
+    "COS",
+    near(-1 / mp.mpf(12), root(lambda x: (2 - 2 * mp.cos(x) - x**2) / x**4)),
+    0,
+    Z_QUADRANT,
+    root(lambda x: x**4 / 2 / mp.cos(x)),
+    3,
+    6,
+)
+fit(
+    "TAN",
+    near(1 / mp.mpf(3), root(lambda x: (mp.tan(x) - x) / x**3)),
+    0,
+    Z_QUADRANT,
+    root(lambda x: x**3 / mp.tan(x) if x else mp.mpf(0)),
+    7,
+    14,
+)
+fit(
+    "ATAN",
+    near(-1 / mp.mpf(3), root(lambda x: (mp.atan(x) - x) / x**3)),
+    0,
+    1,
+    root(lambda x: x**3 / mp.atan(x) if x else mp.mpf(0)),
+    9,
+    20,
+)
+fit(
+    "ASIN",
+    near(1 / mp.mpf(6), root(lambda x: (mp.asin(x) - x) / x**3)),
+    0,
+    0.2501,
+    root(lambda x: x**3 / mp.asin(x) if x else mp.mpf(0)),
+    5,
+    12,
+)
 
 ERF = near(2 / mp.sqrt(PI) - 1, root(lambda x: mp.erf(x) / x - 1))
 fit("ERF", ERF, 0, 1, root(lambda x: x / mp.erf(x) if x else mp.sqrt(PI) / 2), 7, 13)
@@ -181,7 +239,62 @@ fit("POW_LOG2", near(-1 / (2 * LN2), lambda f: (mp.log1p(f) - f) / LN2 / f**2), 
 fit("POW_EXP2", near(LN2, lambda r: mp.expm1(r * LN2) / r), -0.5, 0.5, lambda r: abs(r) / 2**r, 0, 7)
 # log m = 2 s + s**3 (2/3 + s**2 Q(s**2)), s = (m - 1) / (m + 1)
 S_MAX = (mp.sqrt(2) - 1) / (mp.sqrt(2) + 1)
-fit("POW_ATANH", near(mp.mpf(2) / 5, root(lambda s: (2 * mp.atanh(s) - 2 * s - 2 * s**3 / 3) / s**5)), 0, S_MAX**2, root(lambda s: s**4), 0, 8)
+fit(
+    "POW_ATANH",
+    near(mp.mpf(2) / 5, root(lambda s: (2 * mp.atanh(s) - 2 * s - 2 * s**3 / 3) / s**5)),
+    0,
+    S_MAX**2,
+    root(lambda s: s**4),
+    0,
+    8,
+)
+
+
+# (1 + 2 a) exp(a**2) erfc(a) for a >= 1/2, as a polynomial of q = (a - 4) / (a + 4) (after N. Juffa)
+def scaled_erfc(q: object) -> object:
+    a = 4 * (1 + q) / (1 - q)
+    return (1 + 2 * a) * mp.exp(a**2) * mp.erfc(a)
+
+
+Q_LOW = -mp.mpf(7) / 9 - mp.mpf("0.0001")
+fit("ERFC_SCALED", scaled_erfc, Q_LOW, 0.75, lambda q: 1 / scaled_erfc(q), 0, 23)
+fit("ERFC_SCALED_SHORT", scaled_erfc, Q_LOW, 0.75, lambda q: 1 / scaled_erfc(q), 0, 11)
+
+
+# erf_inv(x) / x as a function of w = -log(1 - x**2); its square root in the tail
+def erf_inv_ratio(w: object) -> object:
+    x = mp.sqrt(-mp.expm1(-w))
+    return mp.erfinv(x) / x if x else mp.sqrt(PI) / 2
+
+
+def relative(f: Callable) -> Callable:
+    return lambda x: 1 / f(x)
+
+
+def shifted(f: Callable, centre: object) -> Callable:
+    return lambda x: f(x + mp.mpf(centre))
+
+
+ERF_INV, ERF_INV_TAIL = shifted(erf_inv_ratio, 2.5), shifted(lambda s: erf_inv_ratio(s * s), 3)
+ERF_INV_64, ERF_INV_TAIL_64 = shifted(erf_inv_ratio, 3.125), shifted(lambda s: erf_inv_ratio(s * s), 4.25)
+fit("ERF_INV", ERF_INV, -2.5, 2.5001, relative(ERF_INV), 10, 0)
+fit("ERF_INV", ERF_INV_64, -3.125, 3.126, relative(ERF_INV_64), 0, 25)
+fit("ERF_INV_TAIL", ERF_INV_TAIL, mp.sqrt(5) - 3, 1.1, relative(ERF_INV_TAIL), 10, 0)
+fit("ERF_INV_TAIL", ERF_INV_TAIL_64, 2.5 - 4.25, 1.78, relative(ERF_INV_TAIL_64), 0, 29)
+
+# exp(-x) I0(x) and I1(x) / x on [0, 8] as polynomials of x/4 - 1, beyond times sqrt(x) as such of 16/x - 1
+for name, order in (("I0E", 0), ("I1E", 1)):
+
+    def inner(t: object, order: int = order) -> object:
+        x = 4 * (t + 1)
+        return mp.exp(-x) * mp.besseli(order, x) / x**order if x else 1 / mp.mpf(2) ** order
+
+    def outer(t: object, order: int = order) -> object:
+        x = 16 / (t + 1)
+        return mp.sqrt(x) * mp.exp(-x) * mp.besseli(order, x)
+
+    fit(name, inner, -1, 1, relative(inner), 19, 31)
+    fit(name + "_TAIL", outer, mp.mpf("-0.9999"), 1, relative(outer), 7, 26)
 
 
 def main(names: Sequence[str]) -> None:
@@ -192,12 +305,14 @@ def main(names: Sequence[str]) -> None:
     for name in (n for n in FITS if any(n.startswith(prefix) for prefix in names)):
         coefficients, error = solve(FITS[name])
         text = ", ".join(repr(c) if FITS[name].dtype is np.float64 else str(np.float32(c)) for c in coefficients)
-        entry = f"{name} = ({text})  # {float(mp.log(error, 2)):.1f}"
-        print(entry, flush=True)
-        old = OUTPUT.read_text() if OUTPUT.exists() else HEADER
-        entries = {line.split(" = ")[0]: line for line in re.findall(r"^\w+ = .*?\)  # .*$", old, re.MULTILINE | re.DOTALL)}
-        entries[name] = entry
-        OUTPUT.write_text(HEADER + "\n# ruff: noqa: E501\n# fmt: off\n" + "\n".join(entries[n] for n in FITS if n in entries) + "\n")
+        save(name, f"({text})  # {float(mp.log(error, 2)):.1f}")
+
+
+def save(name: str, text: str) -> None:
+    print(f"{name} = {text}", flush=True)
+    old = OUTPUT.read_text() if OUTPUT.exists() else HEADER
+    entries = dict(re.findall(r"^(\w+) = (.*?\)  # .*)$", old, re.MULTILINE)) | {name: text}
+    OUTPUT.write_text(HEADER + "\n# ruff: noqa: E501\n# fmt: off\n" + "\n".join(f"{n} = {entries[n]}" for n in FITS if n in entries) + "\n")
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from steno.compiler.vecmath.core import Machine, function, horner, machine
+from steno.compiler.vecmath.core import Machine, function, horner, machine, two_product, two_sum_ordered
 from steno.ir.expr import F32, Builder, Expr
 
 
@@ -63,6 +63,15 @@ def log_sum(b: Builder, k: Expr, f: Expr, f_low: Expr | float = 0.0) -> Expr:
     w = b.fma(f, horner(b, f, m.polynomial("LOG")), -0.5)
     low = b.mul(k, m.LN2[1]) if isinstance(f_low, float) else b.fma(k, m.LN2[1], b.fma(b.neg(f), f_low, f_low))
     return b.fma(k, m.LN2[0], b.add(f, b.fma(square, w, low)))
+
+
+def log_parts(b: Builder, k: Expr, f: Expr) -> tuple[Expr, Expr]:
+    """k ln 2 + log(1 + f) = h + e, e not rounded into h."""
+    m = machine(f)
+    p, p_error = two_product(b, k, b.const(m.LN2[0], f.dtype))
+    h, h_error = two_sum_ordered(b, p, f)
+    w = b.fma(f, horner(b, f, m.polynomial("LOG")), -0.5)
+    return h, b.fma(b.mul(f, f), w, b.fma(k, m.LN2[1], b.add(p_error, h_error)))
 
 
 @function("log")

@@ -100,7 +100,7 @@ def _payne_hanek_64(b: Builder, a: Expr) -> tuple[Expr, Expr, Expr]:
     return q, b.mul(r, 2.0**-62), b.mul(e, 2.0**-62)
 
 
-def _sin_cos(b: Builder, m: Machine, r: Expr, e: Expr) -> tuple[Expr, Expr]:
+def sin_cos(b: Builder, m: Machine, r: Expr, e: Expr) -> tuple[Expr, Expr]:
     """sin and cos of r + e, |r| <= pi/4. The cosine is 1 - (r**2 + ..) / 2, r**2 entering its sum unrounded."""
     z = b.mul(r, r)
     sin = b.add(r, b.fma(b.mul(r, z), horner(b, z, m.polynomial("SIN")), e))
@@ -124,12 +124,12 @@ def _second_bit_to_top(b: Builder, m: Machine, q: Expr) -> Expr:
 
 
 def _sin_quadrant(b: Builder, m: Machine, q: Expr, r: Expr, e: Expr) -> Expr:
-    sin, cos = _sin_cos(b, m, r, e)
+    sin, cos = sin_cos(b, m, r, e)
     return _with_sign(b, b.select(_odd(b, q), cos, sin), _second_bit_to_top(b, m, q))
 
 
 def _cos_quadrant(b: Builder, m: Machine, q: Expr, r: Expr, e: Expr) -> Expr:
-    sin, cos = _sin_cos(b, m, r, e)
+    sin, cos = sin_cos(b, m, r, e)
     return _with_sign(b, b.select(_odd(b, q), sin, cos), _second_bit_to_top(b, m, b.add(q, 1)))
 
 
