@@ -248,5 +248,8 @@ def stop_gradient(x: Any) -> Any:
 def dtype(x: Any) -> np.dtype:
     """The dtype of a value, canonicalised."""
     if isinstance(x, np.dtype | dtypes.KeyDType | type | str):
-        return dtypes.canonicalize_dtype(x, allow_extended_dtype=True)
+        d = dtypes.canonicalize_dtype(x, allow_extended_dtype=True)
+        if not dtypes.is_valid(d):
+            raise TypeError(f"lax.dtype: there are no arrays of dtype {x!r}")
+        return d
     return as_operand("dtype", x).aval.dtype

@@ -151,8 +151,9 @@ def gather(
 ) -> Array:
     """Windows of the operand at run-time positions (index vectors in the last axis of `start_indices`).
 
-    `mode`: "clip" moves windows inside, "fill" (the default) gives `fill_value` (NaN, the extreme integer, True) where one is not inside."""
-    m = GatherScatterMode.from_any(mode)
+    `mode`: "clip" (which the default amounts to) moves windows inside; "fill" gives `fill_value` (NaN, the extreme integer, True) where
+    one is not inside."""
+    m = GatherScatterMode.PROMISE_IN_BOUNDS if mode is None else GatherScatterMode.from_any(mode)
     return p.gather_p(
         as_operand("gather", operand, 0),
         as_operand("gather", start_indices, 1),

@@ -14,7 +14,7 @@ from steno.core.pytree import tree_flatten, tree_unflatten
 from steno.core.trace import trace_to_jaxpr
 from steno.lax import elementwise as e
 from steno.lax import records as p
-from steno.lax.operands import Array, ArrayLike, DTypeLike, Shape, as_array, as_operand, canonical_axis, check_dtype, integers
+from steno.lax.operands import Array, ArrayLike, DTypeLike, Shape, as_array, as_operand, canonical_axis, check_dtype, convert, integers
 from steno.lax.shape import broadcasted_iota, reshape
 
 
@@ -121,7 +121,7 @@ def reduce(
 
     program = trace_to_jaxpr(flat, scalars + scalars)
     out = p.reduce_p(*xs, *starts, computation=flat, jaxpr=program, dimensions=_axes("reduce", dimensions, xs[0]))
-    return tree_unflatten(tree, out)
+    return tree_unflatten(tree, [convert(y, y.aval.dtype) for y in out])
 
 
 # sorting

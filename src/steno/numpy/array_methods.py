@@ -346,8 +346,8 @@ def _repr(self: ArrayImpl) -> str:
     prefix = "Array("
     width = np.get_printoptions()["linewidth"]
     text = np.array2string(self._value, prefix=prefix, suffix=",", separator=", ", max_line_width=width)
-    last = len(text) - (text.rfind("\n") + 1) + (0 if "\n" in text else len(prefix))
-    gap = " " if last + len(about) + 1 < width else "\n" + " " * len(prefix)
+    last = len(text) - text.rfind("\n") - 1
+    gap = " " if last + len(about) + 3 <= width else " " * len(prefix)
     return f"{prefix}{text},{gap}{about}"
 
 

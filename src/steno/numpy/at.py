@@ -16,7 +16,7 @@ from steno.lax import records as p
 from steno.numpy import elementwise as e
 from steno.numpy.creation import asarray
 from steno.numpy.indexing import New, Point, Scalar, Slice, Vector, batch_shape, getitem, index_vectors, is_advanced, parse
-from steno.numpy.operands import Array, ArrayLike, Shape, broadcast_to, convert
+from steno.numpy.operands import Array, ArrayLike, Shape, as_array, broadcast_to, convert
 
 
 @final
@@ -173,7 +173,7 @@ def update(
 
     if scatter is lax.scatter and not many and not own.weak_type and all(_contiguous(t, own.shape) for t in tokens):
         if shape == own.shape:
-            return broadcast_to(v, shape)
+            return as_array("set", broadcast_to(v, shape))
         window = tuple(t.size if isinstance(t, Slice) else 1 for t in tokens if not isinstance(t, New))
         starts = [t.start if isinstance(t, Slice) else t.index for t in tokens if not isinstance(t, New)]
         block = lax.broadcast_in_dim(v, window, ()) if not v.aval.shape else lax.reshape(v, window)

@@ -31,6 +31,7 @@ from steno.numpy.operands import (
     from_host,
     is_array,
     not_arraylike,
+    static_index,
     type_of,
 )
 
@@ -100,6 +101,8 @@ def _from_object(x: Any, dtype: Any) -> Array:
         return _from_sequence(x, dtype)
     if x is None:
         raise ValueError("None is not a valid value for jnp.array")
+    if isinstance(x, str) and dtype is not None:  # a number in words; ValueError if it is none
+        return _from_ndarray(np.asarray(x).astype(dtype), dtype)
     if hasattr(x, "__array__"):
         return _from_ndarray(np.asarray(x.__array__()), dtype)
     if not isinstance(x, bytes | str):
@@ -144,6 +147,8 @@ def _from_sequence(x: Sequence[Any], dtype: Any) -> Array:
             if isinstance(y, int) and not isinstance(y, bool):
                 check_range(y, dtype)
     host = _to_host(x)
+    if any(is_array(y) and y.ndim for y in leaves) and len({np.shape(y) for y in leaves}) > 1:
+        raise TypeError(f"array: cannot stack values of different shapes: {', '.join(str(np.shape(y)) for y in leaves)}")
     with np.errstate(all="ignore"):
         value = np.array(
             host, dtype if dtypes.kind(dtype) in "biufc" and all(isinstance(y, bool | int | float | complex) for y in leaves) else None
@@ -441,7 +446,7 @@ def linspace(
     *, device: Any = None,
 ) -> Any:  # fmt: skip
     """`num` values at equal distances from start to stop (the last one, with `endpoint`), along a new axis; with `retstep`, also the distance."""
-    num = operator.index(num)
+    num = static_index("linspace", num, "num")
     if num < 0:
         raise ValueError(f"Number of samples, {num}, must be non-negative.")
     d = check_dtype(dtype, "linspace")

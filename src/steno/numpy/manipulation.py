@@ -33,6 +33,7 @@ from steno.numpy.operands import (
     no_out,
     promoted,
     static,
+    static_index,
     strong,
 )
 from steno.numpy.operands import broadcast_to as spread
@@ -383,6 +384,8 @@ builtin_max = max
 
 def _split(fun: str, ary: ArrayLike, indices_or_sections: Any, axis: int, equal: bool) -> list[Array]:
     x = as_array(fun, ary)
+    if not -x.ndim <= operator.index(axis) < x.ndim:
+        raise IndexError(f"{fun}: axis {axis} is out of bounds for array of dimension {x.ndim}")
     k = canonical_axis(axis, x.ndim)
     n = x.shape[k]
     if isinstance(indices_or_sections, list | tuple) or getattr(indices_or_sections, "ndim", 0):
@@ -390,9 +393,7 @@ def _split(fun: str, ary: ArrayLike, indices_or_sections: Any, axis: int, equal:
         ends = [builtin_max(0, c + n) if c < 0 else builtin_min(c, n) for c in cuts]
         bounds = [0, *ends, n]
         return [lax.slice_in_dim(x, a, builtin_max(a, b), axis=k) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
-    if isinstance(indices_or_sections, Tracer):
-        static(fun, indices_or_sections, "sections")
-    sections = operator.index(indices_or_sections)
+    sections = static_index(fun, indices_or_sections, "indices_or_sections")
     part, rest = builtin_divmod(n, sections)
     if rest and equal:
         raise ValueError(f"array split does not result in an equal division: rest is {rest}")
@@ -654,7 +655,7 @@ def diag(v: ArrayLike, k: int = 0) -> Array:
         x = strong(x) if x.aval.dtype == dtypes.bool_ else x
         padded = lax.pad(x, e.const(0, x.aval.dtype), ((builtin_max(0, k), builtin_max(0, -k), 0),))
         mask = diagonal_mask((n, n), k, lax.eq)
-        return e.where(mask, lax.broadcast_in_dim(padded, (n, n), (1 if k >= 0 else 0,)), e.const(0, x.aval.dtype))
+        return e.where(mask, lax.broadcast_in_dim(padded, (n, n), (1,)), e.const(0, x.aval.dtype))
     if x.ndim == 2:
         return diagonal(x, offset=k)
     raise ValueError("diag input must be 1d or 2d")

@@ -18,7 +18,7 @@ from steno._native import ArrayImpl, ShapedArray, config_token
 from steno.core import dtypes
 from steno.core.aval import TypedScalar, not_an_array, scalar_aval, scalar_value, typed_scalar, typeof
 from steno.core.config import config
-from steno.core.errors import TracerArrayConversionError
+from steno.core.errors import ConcretizationTypeError
 from steno.core.trace import JitTracer, Tracer
 from steno.lax.records import broadcast_in_dim_p, convert_element_type_p, real_p
 
@@ -94,13 +94,18 @@ def concrete(x: Any) -> np.ndarray | None:
 
 
 def static(fun: str, x: Any, what: str) -> np.ndarray:
-    """The value of an argument that must be known while tracing. TracerArrayConversionError, or ConcretizationTypeError, if it is traced."""
+    """The value of an argument that must be known while tracing. ConcretizationTypeError if it is not."""
     if isinstance(x, Tracer):
         known = x.to_concrete_value()
         if known is None:
-            raise TracerArrayConversionError(x)
+            raise ConcretizationTypeError(x, f"jnp.{fun} needs to know its argument {what!r} while tracing.")
         x = known
     return np.asarray(x)
+
+
+def static_index(fun: str, x: Any, what: str) -> int:
+    """An integer argument that must be known while tracing. ConcretizationTypeError, or TypeError for what is no integer."""
+    return operator.index(static(fun, x, what)[()] if isinstance(x, Tracer) else x)
 
 
 def dtype_of(x: Any) -> Any:
@@ -277,6 +282,8 @@ def canonical_axes(axes: Any, ndim: int, *, duplicates: str = "duplicate value i
     """None: all axes; an int: one. ValueError for what is out of bounds or doubled."""
     if axes is None:
         return tuple(range(ndim))
+    if isinstance(axes, Tracer):
+        raise ConcretizationTypeError(axes, "The axis argument must be known statically.")
     if isinstance(axes, int | np.integer):
         return (canonical_axis(axes, ndim),)
     if not isinstance(axes, Sequence | np.ndarray):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -70,11 +70,6 @@ def pad(array: ArrayLike, pad_width: Any, mode: str | Callable[..., Any] = "cons
 
 
 def _widths(x: Array, pad_width: Any) -> Widths:
-    if isinstance(pad_width, Mapping):
-        pairs: list[Any] = [(0, 0)] * x.ndim
-        for axis, w in pad_width.items():
-            pairs[axis] = (w, w) if np.ndim(w) == 0 else tuple(w)
-        pad_width = pairs
     w = np.asarray(pad_width)
     if w.dtype.kind not in "iu" and w.size:
         raise TypeError("`pad_width` must be of integral type.")

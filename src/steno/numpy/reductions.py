@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -384,6 +385,8 @@ def _arg(fun: str, op: Any, a: ArrayLike, axis: Any, out: Any, keepdims: bool | 
         x = lax.reshape(x, (x.size,))
         k = 0
     else:
+        if not -x.ndim <= operator.index(axis) < x.ndim:
+            raise IndexError(f"{fun}: axis {axis} is out of bounds for array of dimension {x.ndim}")
         k = canonical_axis(axis, x.ndim)
         shape = (*x.shape[:k], 1, *x.shape[k + 1 :])
     if x.shape[k] == 0:

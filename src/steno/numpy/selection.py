@@ -201,9 +201,7 @@ def choose(a: ArrayLike, choices: Any, out: None = None, mode: str = "raise") ->
 def piecewise(x: ArrayLike, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any) -> Array:
     """For each element the value (a number, or a function of x) of the last condition that holds; 0, or a further value, where none does."""
     v = as_array("piecewise", x)
-    conditions = [condlist] if np.ndim(condlist) == 0 or (hasattr(condlist, "aval") and condlist.ndim == v.ndim) else list(condlist)
-    if isinstance(condlist, Sequence) and condlist and isinstance(condlist[0], bool | np.bool_):
-        conditions = [np.asarray(condlist)]
+    conditions = [condlist] if isinstance(condlist, bool | np.bool_) else list(condlist)
     n, m = len(conditions), len(funclist)
     if m not in (n, n + 1):
         raise ValueError(f"with {n} condition(s), either {n} or {n + 1} functions are expected; got {m}")

@@ -188,9 +188,8 @@ def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False, *, method: str 
     if not b.shape[0]:
         return lax.full(x.shape, 0, dtypes.int32)
     side = "right" if not right else "left"
-    other = "left" if not right else "right"
     up = searchsorted(b, x, side)
-    down = p.sub_p(convert(b.shape[0], up.aval.dtype), searchsorted(lax.rev(b, (0,)), x, other))
+    down = p.sub_p(convert(b.shape[0], up.aval.dtype), searchsorted(lax.rev(b, (0,)), x, side))
     first, last = (lax.index_in_dim(b, k, keepdims=False) for k in (0, -1))
     return e.where(e.greater_equal(last, first), up, down)
 
@@ -273,7 +272,7 @@ def unique(
 
     if n == 0 or m == 0:
         count = (size if size is not None else (0 if n == 0 else 1)) if n == 0 or size is not None or m else 1
-        fill = e.const(0, x.aval.dtype) if fill_value is None else strong(convert(as_array("unique", fill_value), x.aval.dtype))
+        fill = convert(0 if fill_value is None else as_array("unique", fill_value), x.aval.dtype)
         values = shaped(lax.broadcast_in_dim(fill, (count, m), ()))
         extras = [lax.full((count,), 0, index), lax.full((n,), 0, index), lax.full((count,), n if n else 0, index)]
         wanted = [v for v, w in zip(extras, (return_index, return_inverse, return_counts), strict=True) if w]

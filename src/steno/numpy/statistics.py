@@ -129,10 +129,7 @@ def _interpolated(x: Array, q: Array, counts: Array, method: str, skip_nan: bool
     elif method == "higher":
         out = element(high)
     elif method == "nearest":
-        half = e.const(0.5, d)
-        even = p.eq_p(e.remainder(low, 2), zero)
-        up = p.or_p(p.gt_p(weight, half), p.and_p(p.eq_p(weight, half), p.not_p(even)))
-        out = e.where(up, element(high), element(low))
+        out = e.where(p.gt_p(weight, e.const(0.5, d)), element(high), element(low))
     elif method == "midpoint":
         out = p.mul_p(p.add_p(element(low), element(high)), e.const(0.5, d))
     else:
@@ -340,12 +337,12 @@ def histogramdd(
     flat: Any = None
     for place, size in zip(places, sizes, strict=True):
         flat = place if flat is None else p.add_p(p.mul_p(flat, e.const(size, flat.aval.dtype)), place)
-    counts = bincount(flat, w if w is not None else lax.full((n,), 1, x.aval.dtype), length=math.prod(sizes))
+    counts = bincount(flat, w, length=math.prod(sizes))
     counts = lax.reshape(counts, sizes)
     for k in np.arange(dims).tolist():
         counts = lax.slice_in_dim(counts, 1, sizes[k] - 1, axis=k)
     if density:
-        counts = p.div_p(counts, r.sum(counts))
+        counts = e.divide(counts, r.sum(counts))
         for k in np.arange(dims).tolist():
             counts = p.div_p(counts, lax.broadcast_in_dim(diff(edges[k]), counts.shape, (k,)))
     return counts, edges

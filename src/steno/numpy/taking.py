@@ -339,11 +339,9 @@ def unravel_index(indices: ArrayLike, shape: Any) -> tuple[Array, ...]:
     total = 1
     for n in sizes:
         total *= n
-    i = strong(i)
-    low = total if total > 0 else 0
-    i = e.clip(
-        e.where(p.lt_p(i, e.const(0, i.aval.dtype)), e.add(i, total), i) if dtypes.kind(i.aval.dtype) == "i" else i, 0, max(low - 1, 0)
-    )
+    if dtypes.kind(i.aval.dtype) == "i":
+        i = e.where(p.lt_p(i, e.const(0, i.aval.dtype)), e.add(i, total), i)
+    i = e.clip(i, 0, max(total - 1, 0))
     out = []
     stride = total
     for n in sizes:
