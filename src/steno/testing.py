@@ -8,6 +8,7 @@ Lowered code runs here without a compiler: bodies are built by a Builder and eva
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -255,19 +256,20 @@ def _run_update(kind: Update, args: Sequence[np.ndarray], avals: Sequence[Shaped
     return _array([out[:, k] for k in range(words)], target)
 
 
-def _scalars(
-    b: Builder, dtypes_: Sequence[Any], values: Sequence[np.ndarray], prefix: str, memory: dict[str, np.ndarray]
-) -> tuple[Scalar, ...]:
-    """Scalars whose registers are leaves with the given lanes."""
-    out, rest = [], iter(values)
-    for k, d in enumerate(dtypes_):
-        leaves = []
-        for c, primitive in enumerate(registers(d)):
-            name = f"{prefix}{k}_{c}"
-            memory[name] = next(rest)
-            leaves.append(b.local(name, primitive))
-        out.append(b.from_registers(d, leaves))
-    return tuple(out)
+def _scalars(b: Builder, dtypes_: Sequence[Any], prefix: str) -> tuple[Scalar, ...]:
+    """Scalars whose registers are leaves `prefix0`, `prefix1`, ..."""
+    names = (f"{prefix}{k}" for k in itertools.count())
+    return tuple(b.from_registers(d, [b.local(next(names), primitive) for primitive in registers(d)]) for d in dtypes_)
+
+
+def _lanes(roots: Sequence[Expr], memory: dict[str, np.ndarray]) -> tuple[np.ndarray, ...]:
+    """The values of `roots`, the arrays of `memory` (broadcast to one shape) being those of local leaves."""
+    arrays = np.broadcast_arrays(*memory.values())
+    shape = arrays[0].shape
+    flat = {k: v.reshape(-1) for k, v in zip(memory, arrays, strict=True)}
+    if not math.prod(shape):
+        return tuple(np.zeros(shape, e.dtype) for e in roots)
+    return tuple(v.reshape(shape) for v in evaluate(roots, math.prod(shape), lambda e, value: flat[e.attr]))
 
 
 class _Fold:
@@ -275,23 +277,15 @@ class _Fold:
 
     def __init__(self, kind: Reduce | Cumulative, dtypes_in: Sequence[Any]) -> None:
         self.kind, self.dtypes_in = kind, dtypes_in
-        b = Builder()
+        self.b = b = Builder()
         identity = kind.identity(b)
         self.dtypes = [s.dtype for s in identity]
         self.identity = [e.attr for s in identity for e in b.to_registers(s)]
-
-    def _run(self, b: Builder, scalars: Sequence[Scalar], memory: dict[str, np.ndarray], flat: Any) -> tuple[np.ndarray, ...]:
-        arrays = np.broadcast_arrays(*memory.values())
-        shape = arrays[0].shape
-        lanes = {k: v.reshape(-1) for k, v in zip(memory, arrays, strict=True)}
-        roots = [e for s in scalars for e in flat(b, s)]
-        if not math.prod(shape):
-            return tuple(np.zeros(shape, e.dtype) for e in roots)
-        return tuple(v.reshape(shape) for v in evaluate(roots, math.prod(shape), lambda e, value: lanes[e.attr]))
+        combined = kind.combine(b, _scalars(b, self.dtypes, "p"), _scalars(b, self.dtypes, "q"))
+        self.combined = [e for s in combined for e in b.to_registers(s)]
 
     def elements(self, args: Sequence[np.ndarray], position: np.ndarray) -> tuple[np.ndarray, ...]:
-        b, memory = Builder(), {"position": position}
-        raw = []
+        b, memory, raw = self.b, {"position": position}, []
         for k, (x, d) in enumerate(zip(args, self.dtypes_in, strict=True)):
             primitive, count = storage(d)
             words = np.ascontiguousarray(x).reshape(*x.shape, 1).view(primitive) if x.size else np.zeros((*x.shape, count), primitive)
@@ -300,24 +294,20 @@ class _Fold:
                 memory[f"x{k}_{c}"] = words[..., c]
                 leaves.append(b._leaf("local", primitive, f"x{k}_{c}"))
             raw.append(b.from_storage(d, leaves))
-        element = getattr(self.kind, "element", None)
+        element = self.kind.element if isinstance(self.kind, Reduce) else None
         scalars = tuple(raw) if element is None else element(b, b.local("position", np.int64), tuple(raw))
-        return self._run(b, scalars, memory, Builder.to_registers)
+        return _lanes([e for s in scalars for e in b.to_registers(s)], memory)
 
     def combine(self, p: Sequence[np.ndarray], q: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
-        b, memory = Builder(), dict[str, np.ndarray]()
-        x = _scalars(b, self.dtypes, p, "p", memory)
-        y = _scalars(b, self.dtypes, q, "q", memory)
-        return self._run(b, self.kind.combine(b, x, y), memory, Builder.to_registers)
+        return _lanes(self.combined, {f"{name}{k}": v for name, values in (("p", p), ("q", q)) for k, v in enumerate(values)})
 
     def results(self, acc: Sequence[np.ndarray], avals: Sequence[ShapedArray]) -> list[np.ndarray]:
-        b, memory = Builder(), dict[str, np.ndarray]()
-        scalars = _scalars(b, self.dtypes, acc, "p", memory)
-        result = getattr(self.kind, "result", None)
-        if result is not None:
-            scalars = result(b, scalars)
+        b = self.b
+        scalars = _scalars(b, self.dtypes, "p")
+        if isinstance(self.kind, Reduce) and self.kind.result is not None:
+            scalars = self.kind.result(b, scalars)
         assert [s.dtype for s in scalars] == [a.dtype for a in avals]
-        words = iter(self._run(b, scalars, memory, Builder.to_storage))
+        words = iter(_lanes([e for s in scalars for e in b.to_storage(s)], {f"p{k}": v for k, v in enumerate(acc)}))
         return [_array([next(words).reshape(-1) for _ in range(storage(a.dtype)[1])], a) for a in avals]
 
 
