@@ -41,13 +41,14 @@ class _Folder:
         self.c = c
         self.fold = fold
         self.nodes = topological(fold.combine)
-        plain = any(e.op == "rare" for e in self.nodes)
-        self.order = c.without_rare(list(fold.combine), set()) if plain else self.nodes
+        rare = any(e.op == "rare" for e in self.nodes)
+        self.order = c.without_rare(list(fold.combine), set()) if rare else self.nodes
         self.dtypes = [e.dtype for e in fold.combine]
         self.count = len(fold.combine)
 
     def combine(self, accs: Sequence[str], elements: Sequence[str], lanes: int) -> list[str]:
-        leaves = {e: (accs if e.op == "acc" else elements)[e.attr] for e in self.nodes if e.op in ("acc", "elt")}
+        given = {"acc": accs, "elt": elements}
+        leaves: dict[Expr, str] = {e: given[e.op][e.attr] for e in self.nodes if e.op in given}
         return self.c.inline(self.order, self.fold.combine, leaves, lanes)
 
     def identity(self, lanes: int) -> list[str]:
@@ -195,7 +196,6 @@ class RowReducer:
 
     def in_registers(self, base: str | int, m: str | int, last: int) -> list[list[str]]:
         c, folder, width = self.c, self.folder, self.width
-        constant_m = isinstance(m, int)
         vectors: list[list[str]] = []
         c.open()
         for j in range(self.vectors):
@@ -211,20 +211,20 @@ class RowReducer:
             at = constant_or_op(c, "add", base, j * width)
             vectors.append(self.elements(at, mask))
         c.close()
-        rows: str | int = m // LANES if constant_m else c.op(f"lshr i64 {m}, {LANES.bit_length() - 1}")
-        if not (constant_m and rows <= 1):
+        rows: str | int = m // LANES if isinstance(m, int) else c.op(f"lshr i64 {m}, {LANES.bit_length() - 1}")
+        if not (isinstance(rows, int) and rows <= 1):
             carried = [[c.name() for _ in x] for x in vectors]
             end = constant_or_op(c, "mul", rows, LANES)
             r = c.open_loop(LANES, end, LANES)
             following = self.row(base, r, carried)
-            c.close_loop(self.phis(carried, vectors, following), may_be_empty=not constant_m)
-            vectors = following if constant_m else carried
+            c.close_loop(self.phis(carried, vectors, following), may_be_empty=isinstance(m, str))
+            vectors = following if isinstance(m, int) else carried
         rest = last % LANES
-        if rest and not (constant_m and m < LANES):
+        if rest and not (isinstance(m, int) and m < LANES):
             c.open()
-            done = m - m % LANES if constant_m else self.rows_done(m)
+            done = m - m % LANES if isinstance(m, int) else self.rows_done(m)
             for j in range(len(vectors)):
-                if isinstance(done, int):
+                if isinstance(done, int) and isinstance(m, int):
                     left: str | int = m - done - j * width
                     if left <= 0:
                         break

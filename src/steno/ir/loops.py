@@ -14,8 +14,8 @@ Bools are bytes 0 or 1 in memory, int4 and int2 kinds one byte each.
 
 The canonical order of reductions (`Fold`): the position r in row-major order over the reduced axes is cut into blocks of BLOCK;
 in a block, LANES lanes (r mod LANES) fold their elements in ascending order, starting with their first element; a halving tree combines
-the lanes (lane i with lane i + h, for h = 32, 16, ..., 1, skipping lanes that do not exist); a halving tree of the same kind, over the number of
-blocks rounded up to a power of two, combines the blocks; last, the identity is combined with the outcome: combine(identity, x).
+the lanes (lane i with lane i + h, for h = 32, 16, ..., 1, skipping lanes that do not exist); a halving tree of the same kind, over the
+number of blocks rounded up to a power of two, combines the blocks; last, the identity is combined with the outcome: combine(identity, x).
 """
 from __future__ import annotations
 
@@ -139,8 +139,8 @@ Stage = Union[MapStage, RowReduce, TreeReduce, ColReduce, Cumulate]
 class Kernel:
     """For each point of the outer loops (row-major, the flattened range split over threads): the stages in order.
     A kernel with no outer loops and a single MapStage over one var, not sequential, is *flat*: its vector loop is split over threads,
-    in multiples of 64; a single ColReduce with no outer loops likewise along `lane`. `cost`: estimated nanoseconds of the whole kernel on one thread;
-    below PARALLEL_NS it is not split."""
+    in multiples of 64; a single ColReduce with no outer loops likewise along `lane`. `cost`: estimated nanoseconds of the whole kernel on
+    one thread; below PARALLEL_NS it is not split."""
 
     name: str
     outer: tuple[LoopVar, ...]
@@ -208,8 +208,8 @@ Argument = Union[Fixed, Carried, Row]
 @final
 @record(frozen=True)
 class Loop:
-    """`body` on `inputs` and `outputs`, `length` times (iterations numbered downwards with `reverse`), or, without a length, while `cond` on
-    `cond_inputs` stores true in its one output, `flag`. `carries[k]`: (buffer, partner). At the start and at the end the carry is in
+    """`body` on `inputs` and `outputs`, `length` times (iterations numbered downwards with `reverse`), or, without a length, while `cond`
+    on `cond_inputs` stores true in its one output, `flag`. `carries[k]`: (buffer, partner). At the start and at the end the carry is in
     `buffer`. Without a partner the body changes it in place (input and output are one memory); with one, the two swap roles after each
     iteration. `scratch` holds the nested programs' arenas."""
 
@@ -228,7 +228,7 @@ class Loop:
 @final
 @record(frozen=True)
 class Choice:
-    """Branch number `index[0]` (int32, clamped into range) of `branches`, each with the buffers of its inputs, all with the same outputs."""
+    """Branch number `index[0]` (int32, clamped into range) of `branches`, each with its inputs' buffers, all with the same outputs."""
 
     index: Buffer
     branches: tuple[tuple[Program, tuple[Buffer, ...]], ...]
@@ -242,7 +242,7 @@ Statement = Union[Kernel, LibraryCall, HostCall, CopyBuffer, Loop, Choice]
 @final
 @record(frozen=True)
 class Program:
-    """`arena[k]` lies at byte `offsets[k]` (multiples of 64) of an arena of `arena_bytes`; offsets may overlap in memory where lifetimes do not.
+    """`arena[k]` lies at byte `offsets[k]` (multiples of 64) of an arena of `arena_bytes`; they may overlap where lifetimes do not.
     `inputs[k]`, `outputs[k]` are the pointer tables of the entry, in order. An output that is an input's buffer taken over is
     the output's Buffer; the runtime passes equal pointers."""
 
