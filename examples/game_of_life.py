@@ -6,9 +6,7 @@ import jax.numpy as jnp
 
 @jax.jit
 def step(world):
-    neighbours = sum(
-        jnp.roll(world, (dy, dx), (0, 1)) for dy in (-1, 0, 1) for dx in (-1, 0, 1) if (dy, dx) != (0, 0)
-    )
+    neighbours = sum(jnp.roll(world, (dy, dx), (0, 1)) for dy in (-1, 0, 1) for dx in (-1, 0, 1) if (dy, dx) != (0, 0))
     return ((neighbours == 3) | ((world == 1) & (neighbours == 2))).astype(jnp.int32)
 
 

@@ -1,12 +1,14 @@
 """A forward pass of a small network over a nested dict of parameters: pytrees in, pytrees out."""
 
+import itertools
+
 import jax
 import jax.numpy as jnp
 
 
 def init(key, sizes):
     params = {}
-    for k, (n_in, n_out) in enumerate(zip(sizes[:-1], sizes[1:])):
+    for k, (n_in, n_out) in enumerate(itertools.pairwise(sizes)):
         key, sub = jax.random.split(key)
         params[f"layer{k}"] = {"w": jax.random.normal(sub, (n_in, n_out)) / jnp.sqrt(n_in), "b": jnp.zeros(n_out)}
     return params

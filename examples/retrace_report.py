@@ -1,4 +1,4 @@
-"""Why did it trace again? Print what changed between calls: a shape, a dtype, a static value."""
+"""Why did it trace again? What changed between calls is logged: a shape, a dtype, a static value."""
 
 import functools
 
@@ -12,11 +12,13 @@ def f(x, power=2):
 
 
 def main():
-    f(jnp.ones(4))
-    f(jnp.ones(4))
-    f(jnp.ones(5))
-    f(jnp.ones(5, jnp.int32))
-    f(jnp.ones(5), power=3)
+    four, five, integers = jnp.ones(4), jnp.ones(5), jnp.ones(5, jnp.int32)
+    with jax.explain_cache_misses(True):
+        f(four)
+        f(four)
+        f(five)
+        f(integers)
+        f(five, power=3)
     print("traced", f._cache_size(), "times in 5 calls")
     return f._cache_size()
 
