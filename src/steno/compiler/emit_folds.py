@@ -48,7 +48,7 @@ class _Folder:
 
     def combine(self, accs: Sequence[str], elements: Sequence[str], lanes: int) -> list[str]:
         given = {"acc": accs, "elt": elements}
-        leaves: dict[Expr, str] = {e: given[e.op][e.attr] for e in self.nodes if e.op in given}
+        leaves: dict[Expr, str] = {e: given[e.op][int(e.attr)] for e in self.nodes if e.op in given}
         return self.c.inline(self.order, self.fold.combine, leaves, lanes)
 
     def identity(self, lanes: int) -> list[str]:

@@ -66,7 +66,7 @@ def least(c: Code, x: str | int, y: int) -> str | int:
 
 
 def hide(c: Code, positions: Sequence[str | int], stores: Sequence[Store]) -> Sequence[str | int]:
-    """Constant positions could make a guard a constant mask, on which LLVM 22 miscompiles stores of truncated integers: hidden from it then."""
+    """Constant positions could make a guard a constant mask, on which LLVM 22 miscompiles stores of truncated integers: then hidden."""
     if any(s.guard is not None and s.buffer.dtype.kind in "iu" and s.buffer.dtype.itemsize < 8 for s in stores):
         return [c.opaque(p) if isinstance(p, int) else p for p in positions]
     return positions
@@ -176,9 +176,8 @@ def streaming(c: Code, stage: MapStage) -> frozenset[Buffer]:
             isinstance(a, LoopVar) and k * c.variables[a].align % (step * c.lanes) == 0 for a, k in s.offset.terms
         )
 
-    return frozenset(
-        s.buffer for s in stage.stores if s.buffer.aligned and s.buffer not in loaded and all(aligned(t) for t in stage.stores if t.buffer is s.buffer)
-    )
+    fit = {s.buffer for s in stage.stores if s.buffer.aligned} - loaded - {s.buffer for s in stage.stores if not aligned(s)}
+    return frozenset(fit)
 
 
 def unrolling(size: int) -> int:

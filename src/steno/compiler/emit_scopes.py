@@ -1,8 +1,8 @@
 """Scopes, loops and branches of one kernel function's text, and in which scope an expression belongs.
 
 A function is a nest of *scopes*: 0 its entry, 1 one outer point, from 2 on the loops of the stage at hand. Every Expr is written once, in
-the outermost scope that has the loop variables it uses, so invariant code is outside its loops by construction; a scope's text precedes that
-of the loops inside it. Inside a vector loop an Expr *varies* if its lanes may differ: then it is a vector, otherwise a scalar.
+the outermost scope that has the loop variables it uses, so invariant code is outside its loops by construction; a scope's text precedes
+that of the loops inside it. Inside a vector loop an Expr *varies* if its lanes may differ: then it is a vector, otherwise a scalar.
 
 An Index is known in a vector loop by its scalar value in lane 0 and its constant *lane offsets*: all zero (uniform), 0, 1, 2, ...
 (contiguous) or any other pattern; None if there is no such constant pattern.
