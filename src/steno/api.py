@@ -9,7 +9,7 @@ import warnings
 import weakref
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from typing import Any, Final, final
 
 from steno import backends, retrace
@@ -25,6 +25,8 @@ from steno.core.trace import Tracer, escaped, named_scope
 from steno.ops.structural import jit as jit_op
 from steno.stages import Lowered, Program, ShapeDtypeStruct, Traced, executable_of, plan, run
 from steno.tracing import argument_avals, signature, trace_tree, weakly
+from steno.transforms.axes import bound_axes, named_axis
+from steno.transforms.rules import Axis
 from steno.tree_util import tree_flatten, tree_unflatten
 
 _NOT_GIVEN: Final = object()
@@ -157,7 +159,7 @@ class Traces:
             dynamic = (tuple(args), dict(kwargs))
         leaves, tree = tree_flatten(dynamic)
         avals = argument_avals(fun, leaves, tree, positions)
-        return leaves, retrace.CallKey(tree, avals, tuple(statics), (global_config_token(), config_token()), positions)
+        return leaves, retrace.CallKey(tree, avals, tuple(statics), (global_config_token(), config_token(), bound_axes()), positions)
 
     def program(self, fun: Any, key: retrace.CallKey) -> Program:
         """The program for calls like `key`, traced if need be. Of several threads that want it at once one traces and the others wait,
@@ -503,7 +505,7 @@ def _check_callable(fun: Any, name: str) -> None:
 
 def make_jaxpr(fun: Any, static_argnums: Any = (), axis_env: Any = None, return_shape: bool = False) -> Callable[..., Any]:
     """A function that takes `fun`'s arguments (or ShapeDtypeStructs) and returns the program `fun` records, with `return_shape` also the
-    results' ShapeDtypeStructs."""
+    results' ShapeDtypeStructs. `axis_env`: (name, size) pairs of mapped axes that collectives in `fun` refer to."""
     _check_callable(fun, "make_jaxpr")
     options = _make_options(fun, static_argnums, None, None, None, False, False, None)
 
@@ -511,7 +513,10 @@ def make_jaxpr(fun: Any, static_argnums: Any = (), axis_env: Any = None, return_
     def jaxpr_maker(*args: Any, **kwargs: Any) -> Any:
         traces = Traces(fun, options)
         _, key = traces.split(fun, args, kwargs)
-        closed, out_tree = trace_tree(_with_statics(fun, key), key.tree, key.avals, "jit", user_fun=fun, positions=key.dynamic)
+        with ExitStack() as stack:
+            for name, size in axis_env or ():
+                stack.enter_context(named_axis(Axis(name, size)))
+            closed, out_tree = trace_tree(_with_statics(fun, key), key.tree, key.avals, "jit", user_fun=fun, positions=key.dynamic)
         if not return_shape:
             return closed
         return closed, tree_unflatten(out_tree, [ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type) for a in closed.out_avals])

@@ -328,6 +328,48 @@ from steno.lax.indexing import (
 from steno.lax.indexing import (
     scatter_sub as scatter_sub,
 )
+from steno.lax.parallel import (
+    all_gather as all_gather,
+)
+from steno.lax.parallel import (
+    all_to_all as all_to_all,
+)
+from steno.lax.parallel import (
+    axis_index as axis_index,
+)
+from steno.lax.parallel import (
+    axis_size as axis_size,
+)
+from steno.lax.parallel import (
+    pbroadcast as pbroadcast,
+)
+from steno.lax.parallel import (
+    pcast as pcast,
+)
+from steno.lax.parallel import (
+    pmax as pmax,
+)
+from steno.lax.parallel import (
+    pmean as pmean,
+)
+from steno.lax.parallel import (
+    pmin as pmin,
+)
+from steno.lax.parallel import (
+    ppermute as ppermute,
+)
+from steno.lax.parallel import (
+    pshuffle as pshuffle,
+)
+from steno.lax.parallel import (
+    psum as psum,
+)
+from steno.lax.parallel import (
+    psum_scatter as psum_scatter,
+)
+from steno.lax.parallel import (
+    pswapaxes as pswapaxes,
+)
 from steno.lax.records import (
     abs_p as abs_p,
 )

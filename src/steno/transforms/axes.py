@@ -22,6 +22,11 @@ def axis_env() -> tuple[Axis, ...]:
     return _axes.env
 
 
+def bound_axes() -> tuple[tuple[Hashable, int], ...]:
+    """Names and sizes of the axes: part of the key of every traced program."""
+    return tuple((a.name, a.size) for a in _axes.env)
+
+
 @final
 class named_axis:
     """`with named_axis(axis): ...`: collectives inside may refer to the axis, if it has a name."""
