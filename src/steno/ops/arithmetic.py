@@ -37,7 +37,7 @@ from steno.ops.families import (
     unary,
     unary_samples,
 )
-from steno.ops.oracle import Oracle, complex_mul, complex_of, direct, lexicographic_less, primitive, widen, wider
+from steno.ops.oracle import Oracle, complex_mul, complex_of, direct, earlier, later, primitive, widen, wider
 from steno.ops.samples import filled
 
 
@@ -308,23 +308,6 @@ integer_pow = unary(
 # extrema
 
 
-def _complex_pick(first: Any) -> Any:
-    def pick(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        return np.where(first(x, y), x, y)
-
-    return pick
-
-
-def _extremum_oracle(name: str) -> Any:
-    real = primitive(name)
-    by_order = _complex_pick((lambda x, y: lexicographic_less(y, x)) if name == "max" else lexicographic_less)
-
-    def run(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        return by_order(x, y) if x.dtype.kind == "c" else real(x, y)
-
-    return direct(run)
-
-
 def less(b: Builder, x: Scalar, y: Scalar) -> Expr:
     """x < y for every dtype: bools as numbers, complex numbers by real, then by imaginary part (False if a NaN decides)."""
     if isinstance(x, Pair):
@@ -345,11 +328,9 @@ def minimum(b: Builder, x: Scalar, y: Scalar) -> Scalar:
     return b.and_(x, y) if x.dtype == dtypes.bool_ else b.min(x, y)
 
 
-max_ = binary("max", ANY, oracle=_extremum_oracle("max"), scalar=maximum, exact=True)
+max_ = binary("max", ANY, oracle=direct(later), scalar=maximum, exact=True)
 """A NaN operand gives NaN, and -0 < +0. Complex: x if it comes after y in lexicographic order, else y."""
-min_ = binary("min", ANY, oracle=_extremum_oracle("min"), scalar=minimum, exact=True)
-
-_max_oracle, _min_oracle = _extremum_oracle("max"), _extremum_oracle("min")
+min_ = binary("min", ANY, oracle=direct(earlier), scalar=minimum, exact=True)
 
 
 def _clamp_typ(low: ShapedArray, x: ShapedArray, high: ShapedArray) -> ShapedArray:
@@ -378,7 +359,7 @@ clamp = elementwise(
     ANY,
     ANY,
     ANY,
-    oracle=lambda low, x, high: _min_oracle(_max_oracle(x, low), high),
+    oracle=direct(lambda low, x, high: earlier(later(x, low), high)),
     scalar=lambda b, low, x, high: minimum(b, maximum(b, x, low), high),
     exact=True,
     typ=_clamp_typ,

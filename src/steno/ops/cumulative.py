@@ -18,7 +18,7 @@ from steno.ops.arithmetic import maximum, minimum
 from steno.ops.complex_functions import complex_exp, complex_log1p
 from steno.ops.convert import convert_element_type
 from steno.ops.families import COMPLEX, FLOAT, NUMBER, Domain, check_domain, edges, ordered
-from steno.ops.oracle import Oracle, accumulate, as_dtype, complex_mul, complex_of, highest, lexicographic_less, lowest, primitive, widen
+from steno.ops.oracle import Oracle, accumulate, as_dtype, complex_mul, complex_of, earlier, highest, later, lowest, widen
 from steno.ops.reduce import accumulator
 from steno.ops.samples import filled, small
 
@@ -86,20 +86,8 @@ cumprod = cumulative(
     combine=lambda b, p, q: b.mul(p, q),
     oracle=lambda p, q: complex_mul(p, q) if p.dtype.kind == "c" else np.multiply(p, q),
 )
-cummax = cumulative(
-    "cummax",
-    NUMBER,
-    identity=lowest,
-    combine=maximum,
-    oracle=lambda p, q: np.where(lexicographic_less(q, p), p, q) if p.dtype.kind == "c" else primitive("max")(p, q),
-)
-cummin = cumulative(
-    "cummin",
-    NUMBER,
-    identity=highest,
-    combine=minimum,
-    oracle=lambda p, q: np.where(lexicographic_less(p, q), p, q) if p.dtype.kind == "c" else primitive("min")(p, q),
-)
+cummax = cumulative("cummax", NUMBER, identity=lowest, combine=maximum, oracle=later)
+cummin = cumulative("cummin", NUMBER, identity=highest, combine=minimum, oracle=earlier)
 
 
 def _logaddexp(b: Builder, p: Scalar, q: Scalar) -> Scalar:

@@ -115,6 +115,16 @@ def lexicographic_less(x: Array, y: Array) -> Array:
     return (x.real < y.real) | ((x.real == y.real) & (x.imag < y.imag))
 
 
+def later(x: Array, y: Array) -> Array:
+    """The greater one, a NaN if there is one, +0 rather than -0; of complex numbers x if it comes after y in order, else y."""
+    return np.where(lexicographic_less(y, x), x, y) if x.dtype.kind == "c" else primitive("max")(x, y)
+
+
+def earlier(x: Array, y: Array) -> Array:
+    """The lesser one, in the same way."""
+    return np.where(lexicographic_less(x, y), x, y) if x.dtype.kind == "c" else primitive("min")(x, y)
+
+
 def total_order(x: Array) -> Array:
     """Integers in the order of the floats `x`: -NaN < -inf < ... < -0 < +0 < ... < inf < NaN. Integers and bools are themselves.
     The one NaN of formats that have only one is positive."""

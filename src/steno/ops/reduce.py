@@ -24,7 +24,7 @@ from steno.ops.arithmetic import add, less, max_, maximum, minimum, mul
 from steno.ops.compare import lt, select_n
 from steno.ops.families import ANY, BOOL, INT, NUMBER, REAL, Domain, check_domain, edges, ordered
 from steno.ops.inline import lanes_function, scalar_function
-from steno.ops.oracle import Oracle, as_dtype, complex_mul, fold, highest, lexicographic_less, lowest, primitive, widen
+from steno.ops.oracle import Oracle, as_dtype, complex_mul, earlier, fold, highest, later, lowest, widen
 from steno.ops.samples import filled, small
 from steno.ops.shape import broadcast_in_dim, concatenate, reshape, slice_, squeeze, transpose
 
@@ -136,17 +136,9 @@ reduce_prod = reduction(
 )
 
 
-def _later(p: np.ndarray, q: np.ndarray) -> np.ndarray:
-    return np.where(lexicographic_less(q, p), p, q) if p.dtype.kind == "c" else primitive("max")(p, q)
-
-
-def _earlier(p: np.ndarray, q: np.ndarray) -> np.ndarray:
-    return np.where(lexicographic_less(p, q), p, q) if p.dtype.kind == "c" else primitive("min")(p, q)
-
-
-reduce_max = reduction("reduce_max", ANY, identity=lowest, combine=maximum, oracle=_later)
+reduce_max = reduction("reduce_max", ANY, identity=lowest, combine=maximum, oracle=later)
 """NaN if there is one; the least value of the dtype for no elements."""
-reduce_min = reduction("reduce_min", ANY, identity=highest, combine=minimum, oracle=_earlier)
+reduce_min = reduction("reduce_min", ANY, identity=highest, combine=minimum, oracle=earlier)
 
 _LOGIC = BOOL | (INT - frozenset((dtypes.int2, dtypes.int4, dtypes.uint2, dtypes.uint4)))
 
