@@ -1,6 +1,6 @@
-"""lgamma and digamma, by their asymptotic series for z >= 8 (M. Abramowitz, I. Stegun, Handbook of Mathematical Functions, 6.1.41 and 6.3.18). Smaller
-arguments are raised by 8, those below 1/2 reflected. Near the zeros of lgamma (1 and 2) and digamma it is the absolute error that is small.
-float32 goes by way of float64.
+"""lgamma and digamma, by their asymptotic series for z >= 8 (M. Abramowitz, I. Stegun, Handbook of Mathematical Functions, 6.1.41, 6.3.18).
+Smaller arguments are raised by 8, those below 1/2 reflected. Near the zeros of lgamma (1 and 2) and digamma it is the absolute error that is
+small. float32 goes by way of float64.
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ def lgamma(b: Builder, x: Expr) -> Expr:
     sin, _ = _sin_cos_pi(b, v)
     # Gamma(x) = pi / (sin(pi x) Gamma(1 - x))
     tiny = b.and_(reflected, b.lt(sin, 2.0**-900))
-    sin = b.select(tiny, b.mul(sin, 2.0**150), sin)
+    # there sin(pi x) = pi |x|, scaled before it could be subnormal
+    sin = b.select(tiny, b.mul(b.mul(b.abs(v), 2.0**150), PI[0]), sin)
     k, f = split(b, b.select(reflected, b.div(sin, factor), factor))
     rest, rest_error = log_parts(b, b.select(tiny, b.sub(k, 150.0), k), f)
     flip = b.select(reflected, b.const(-1.0, F64), 1.0)
@@ -74,8 +75,8 @@ def lgamma(b: Builder, x: Expr) -> Expr:
 
 @function("digamma")
 def digamma(b: Builder, x: Expr) -> Expr:
-    """log z - 1 / 2 z - 1 / 12 z**2 + ..., less 1/u + (1/(u + 1) + ... + 1/(u + 7)) for raised u, the latter the logarithmic derivative of a
-    polynomial; less pi / tan(pi x) for reflected x. -inf at zeros, NaN at the other poles."""
+    """log z - 1 / 2 z - 1 / 12 z**2 + ..., less 1/u + (1/(u + 1) + ... + 1/(u + 7)) for raised u, the latter the logarithmic derivative of
+    a polynomial; less pi / tan(pi x) for reflected x. -inf at zeros, NaN at the other poles."""
     v = b.convert(x, F64)
     reflected, u, raised, c, z, _ = _arguments(b, v)
     product = RISING[1:]
