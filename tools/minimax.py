@@ -1,10 +1,10 @@
-"""Minimax polynomials for `steno.compiler.vecmath`, by Remez' exchange in multiple precision, with coefficients that are float32 or float64 numbers.
+"""Minimax polynomials for `steno.compiler.vecmath`, by Remez' exchange in multiple precision; coefficients are float32 or float64 numbers.
 
     python tools/minimax.py            lists the fits
     python tools/minimax.py NAME...    computes those whose names begin so and writes them to src/steno/compiler/vecmath/coefficients.py
 
-A fit is `f(x) ~ sum(c[k] * x**e[k])` on an interval, minimising `max |weight(x) * (f(x) - p(x))|`. Coefficients are rounded one after the other,
-lowest power first (it matters most), and the remaining ones fitted anew each time: N. Brisebarre, J.-M. Muller, A. Tisserand,
+A fit is `f(x) ~ sum(c[k] * x**e[k])` on an interval, minimising `max |weight(x) * (f(x) - p(x))|`. Coefficients are rounded one after the
+other, lowest power first (it matters most), and the remaining ones fitted anew each time. N. Brisebarre, J.-M. Muller, A. Tisserand,
 "Computing machine-efficient polynomial approximations", ACM TOMS 32(2), 2006, do this optimally; here it is within a few percent.
 """
 
@@ -115,7 +115,11 @@ def solve(fit: Fit) -> tuple[list[float], float]:
 # ---- the fits ----
 
 OUTPUT = Path(__file__).parent.parent / "src/steno/compiler/vecmath/coefficients.py"
-HEADER = '"""Coefficients, constant term first: written by tools/minimax.py, where each is defined. The comment is log2 of the largest weighted error."""\n'
+HEADER = '''"""Coefficients, constant term first, written by tools/minimax.py. Comments: log2 of the largest weighted error."""
+
+# ruff: noqa: E501
+# fmt: off
+'''
 LN2, PI = mp.log(2), mp.pi
 FITS: dict[str, Fit] = {}
 
@@ -267,20 +271,18 @@ def erf_inv_ratio(w: object) -> object:
     return mp.erfinv(x) / x if x else mp.sqrt(PI) / 2
 
 
-def relative(f: Callable) -> Callable:
-    return lambda x: 1 / f(x)
+# less 1 (in the tail 2), which is added by itself: erf_inv(x) = x + x P
+def erf_inv_fit(name: str, f: Callable, whole: int, centre: float, low: object, high: object, single: int, double: int) -> None:
+    def ratio(t: object) -> object:
+        return f(t + mp.mpf(centre))
+
+    fit(name, lambda t: ratio(t) - whole, mp.mpf(low) - centre, mp.mpf(high) - centre, lambda t: 1 / ratio(t), single, double)
 
 
-def shifted(f: Callable, centre: object) -> Callable:
-    return lambda x: f(x + mp.mpf(centre))
-
-
-ERF_INV, ERF_INV_TAIL = shifted(erf_inv_ratio, 2.5), shifted(lambda s: erf_inv_ratio(s * s), 3)
-ERF_INV_64, ERF_INV_TAIL_64 = shifted(erf_inv_ratio, 3.125), shifted(lambda s: erf_inv_ratio(s * s), 4.25)
-fit("ERF_INV", ERF_INV, -2.5, 2.5001, relative(ERF_INV), 10, 0)
-fit("ERF_INV", ERF_INV_64, -3.125, 3.126, relative(ERF_INV_64), 0, 25)
-fit("ERF_INV_TAIL", ERF_INV_TAIL, mp.sqrt(5) - 3, 1.1, relative(ERF_INV_TAIL), 10, 0)
-fit("ERF_INV_TAIL", ERF_INV_TAIL_64, 2.5 - 4.25, 1.78, relative(ERF_INV_TAIL_64), 0, 29)
+erf_inv_fit("ERF_INV", erf_inv_ratio, 1, 1.5, 0, 5.001, 10, 0)
+erf_inv_fit("ERF_INV", erf_inv_ratio, 1, 1.5, 0, 6.251, 0, 25)
+erf_inv_fit("ERF_INV_TAIL", lambda s: erf_inv_ratio(s * s), 2, 3, mp.sqrt(5), 4.1, 10, 0)
+erf_inv_fit("ERF_INV_TAIL", lambda s: erf_inv_ratio(s * s), 2, 3.5, 2.5, 6.03, 0, 29)
 
 # exp(-x) I0(x) and I1(x) / x on [0, 8] as polynomials of x/4 - 1, beyond times sqrt(x) as such of 16/x - 1
 for name, order in (("I0E", 0), ("I1E", 1)):
@@ -293,8 +295,8 @@ for name, order in (("I0E", 0), ("I1E", 1)):
         x = 16 / (t + 1)
         return mp.sqrt(x) * mp.exp(-x) * mp.besseli(order, x)
 
-    fit(name, inner, -1, 1, relative(inner), 19, 31)
-    fit(name + "_TAIL", outer, mp.mpf("-0.9999"), 1, relative(outer), 7, 26)
+    fit(name, inner, -1, 1, lambda t, f=inner: 1 / f(t), 19, 31)
+    fit(name + "_TAIL", outer, mp.mpf("-0.9999"), 1, lambda t, f=outer: 1 / f(t), 7, 26)
 
 
 def main(names: Sequence[str]) -> None:
@@ -312,7 +314,7 @@ def save(name: str, text: str) -> None:
     print(f"{name} = {text}", flush=True)
     old = OUTPUT.read_text() if OUTPUT.exists() else HEADER
     entries = dict(re.findall(r"^(\w+) = (.*?\)  # .*)$", old, re.MULTILINE)) | {name: text}
-    OUTPUT.write_text(HEADER + "\n# ruff: noqa: E501\n# fmt: off\n" + "\n".join(f"{n} = {entries[n]}" for n in FITS if n in entries) + "\n")
+    OUTPUT.write_text(HEADER + "\n".join(f"{n} = {entries[n]}" for n in FITS if n in entries) + "\n")
 
 
 if __name__ == "__main__":

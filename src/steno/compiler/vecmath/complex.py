@@ -19,8 +19,8 @@ def _widened(f: Callable[..., Pair]) -> Callable[..., Pair]:
 
 
 def _sum_of_products(b: Builder, x: Expr, y: Expr, u: Expr, v: Expr) -> Expr:
-    """x y + u v with a relative error of two roundings, even where it cancels (W. Kahan; C.-P. Jeannerod, N. Louvet, J.-M. Muller, "Further analysis
-    of Kahan's algorithm for the accurate computation of 2 x 2 determinants", Math. Comp. 82, 2013)."""
+    """x y + u v with a relative error of two roundings, even where it cancels (C.-P. Jeannerod, N. Louvet, J.-M. Muller, "Further
+    analysis of Kahan's algorithm for the accurate computation of 2 x 2 determinants", Math. Comp. 82, 2013)."""
     p = b.mul(u, v)
     return b.add(b.fma(x, y, p), b.fma(u, v, b.neg(p)))
 

@@ -1,9 +1,8 @@
 """What the elementary functions share: the machine formats, polynomials, sums of two parts, the registry.
 
-A function is written once as `f(b, x, ...)` over a Builder, for float32 and float64 Exprs; `@function` registers it under its name for `b.call`.
-Its body has no branches (`rare` apart) and no tables in memory, so it is vector code on every target, and says fma explicitly, so it has the
-same bits on every target.
-"""
+A function is written once as `f(b, x, ...)` over a Builder, for float32 and float64 Exprs; `@function` registers it under its name for
+`b.call`. Its body has no branches (`rare` apart) and no tables in memory, so it is vector code on every target, and says fma explicitly,
+so it has the same bits on every target."""
 
 from __future__ import annotations
 

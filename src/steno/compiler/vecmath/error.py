@@ -78,14 +78,14 @@ def erfc(b: Builder, x: Expr) -> Expr:
 
 @function("erf_inv")
 def erf_inv(b: Builder, x: Expr) -> Expr:
-    """x P(w), w = -log(1 - x**2); where w is large, a polynomial of its root (M. Giles, "Approximating the erfinv function", GPU Computing Gems 2, 2011)."""
+    """x + x P(w), w = -log(1 - x**2); where w is large, of its root (M. Giles, "Approximating the erfinv function", GPU Computing
+    Gems 2, 2011)."""
     m = machine(x)
-    centre, tail_centre, bound = (2.5, 3.0, 5.0) if x.dtype == F32 else (3.125, 4.25, 6.25)
+    bound, tail_centre = (5.0, 3.0) if x.dtype == F32 else (6.25, 3.5)
     square = b.fma(b.neg(x), x, 1.0)
     k, f = split(b, square)
     w = b.neg(log_sum(b, k, f))
-    p = horner(b, b.sub(w, centre), m.polynomial("ERF_INV"))
-    tail = horner(b, b.sub(b.sqrt(w), tail_centre), m.polynomial("ERF_INV_TAIL"))
-    edge = b.select(b.eq(b.abs(x), 1.0), b.const(math.inf, x.dtype), math.nan)
-    far = b.select(b.lt(b.abs(x), 1.0), tail, edge)
-    return b.mul(x, b.rare(b.not_(b.gt(square, math.exp(-bound))), p, far))
+    near = b.fma(x, horner(b, b.sub(w, 1.5), m.polynomial("ERF_INV")), x)
+    tail = b.fma(x, horner(b, b.sub(b.sqrt(w), tail_centre), m.polynomial("ERF_INV_TAIL")), b.add(x, x))
+    edge = b.select(b.eq(b.abs(x), 1.0), b.mul(x, math.inf), math.nan)
+    return b.rare(b.not_(b.gt(square, math.exp(-bound))), near, b.select(b.lt(b.abs(x), 1.0), tail, edge))

@@ -1,7 +1,7 @@
 """exp, exp2, expm1, logistic, sinh, cosh, tanh.
 
-Arguments are reduced by n = round(x / ln 2), r = x - n ln 2 (W. J. Cody, W. Waite, Software Manual for the Elementary Functions, 1980; with fma
-the first product needs no spare bits), then e**r is a polynomial. Where a rounding error would show, sums are kept in two parts.
+Arguments are reduced by n = round(x / ln 2), r = x - n ln 2 (W. J. Cody, W. Waite, Software Manual for the Elementary Functions, 1980; with
+fma the first product needs no spare bits), then e**r is a polynomial. Where a rounding error would show, sums are kept in two parts.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""lgamma and digamma, by their asymptotic series for z >= 8 (M. Abramowitz, I. Stegun, Handbook of Mathematical Functions, 6.1.41, 6.3.18).
-Smaller arguments are raised by 8, those below 1/2 reflected. Near the zeros of lgamma (1 and 2) and digamma it is the absolute error that is
-small. float32 goes by way of float64.
-"""
+"""lgamma and digamma, by their asymptotic series for z >= 8 (M. Abramowitz, I. Stegun, Handbook of Mathematical Functions, 6.1.41,
+6.3.18). Smaller arguments are raised by 8, those below 1/2 reflected. Near the zeros of lgamma (1 and 2) and digamma it is the absolute
+error that is small. float32 goes by way of float64."""
 
 from __future__ import annotations
 

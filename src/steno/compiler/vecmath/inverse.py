@@ -1,7 +1,7 @@
 """asin, acos, atan, atan2; asinh, acosh, atanh.
 
-The inverse circular functions are odd polynomials, on [-1/2, 1/2] for asin, on [-1, 1] for atan; identities bring other arguments there. The leading
-term, and where its rounding would show its error, are added last.
+The inverse circular functions are odd polynomials, on [-1/2, 1/2] for asin, on [-1, 1] for atan; identities bring other arguments there.
+The leading term, and where its rounding would show its error, are added last.
 """
 
 from __future__ import annotations
@@ -98,8 +98,9 @@ def atan2(b: Builder, y: Expr, x: Expr) -> Expr:
     steep = b.gt(ay, ax)
     low, high = b.select(steep, ax, ay), b.select(steep, ay, ax)
     # quotients of subnormals, and remainders, need room: both are scaled, which keeps the quotient
-    down, up = 2.0 ** -(m.bias // 4), 2.0 ** (m.bias // 2)
-    scale = b.select(b.gt(high, 2.0 ** (m.bias // 2)), b.const(down, x.dtype), b.select(b.lt(high, 2.0 ** -(m.bias // 2)), b.const(up, x.dtype), 1.0))
+    half = m.bias // 2
+    up = b.select(b.lt(high, 2.0**-half), b.const(2.0**half, x.dtype), 1.0)
+    scale = b.select(b.gt(high, 2.0**half), b.const(2.0 ** -(half // 2), x.dtype), up)
     low, high = b.mul(low, scale), b.mul(high, scale)
     t = b.div(low, high)
     e = b.div(b.fma(b.neg(t), high, low), high)

@@ -1,7 +1,7 @@
 """log, log2, log1p.
 
-x = 2**k (1 + f) with 1 + f in [sqrt(1/2), sqrt(2)), log(1 + f) = f - f**2/2 + f**3 P(f). Arguments that are zero, negative, subnormal, infinite or NaN
-are a rare region.
+x = 2**k (1 + f) with 1 + f in [sqrt(1/2), sqrt(2)), log(1 + f) = f - f**2/2 + f**3 P(f). Arguments that are zero, negative, subnormal,
+infinite or NaN are a rare region.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ def _power_64(b: Builder, a: Expr, y: Expr) -> Expr:
 
 
 def _log2_parts(b: Builder, a: Expr) -> tuple[Expr, Expr]:
-    """log2(a), a > 0, to about 2**-66. With s = (m - 1) / (m + 1): log m = 2 s + s**3 (2/3 + s**2 Q(s**2)), the first three terms in two parts."""
+    """log2(a), a > 0, to about 2**-66. With s = (m - 1) / (m + 1): log m = 2 s + s**3 (2/3 + s**2 Q(s**2)), partly in two parts."""
     m = machine(a)
     subnormal = b.lt(a, m.tiny)
     k, f = split(b, b.select(subnormal, b.mul(a, 2.0**54), a))
@@ -95,7 +95,8 @@ def _log2_parts(b: Builder, a: Expr) -> tuple[Expr, Expr]:
 
 @function("cbrt")
 def cbrt(b: Builder, x: Expr) -> Expr:
-    """y = |x|**(-1/3): a guess by dividing the exponent's bits, then steps of order 4 (and 3, 2); |x|**(1/3) = |x| y**2, corrected by its remainder."""
+    """y = |x|**(-1/3): a guess by dividing the exponent's bits, then steps of order 4 and 2 (float64: 3); |x|**(1/3) = |x| y**2,
+    corrected by its remainder."""
     m = machine(x)
     a = b.abs(x)
     subnormal = b.lt(a, m.tiny)

@@ -1,9 +1,8 @@
 """sin, cos, tan.
 
-|x| = q pi/2 + r + e in two parts: for moderate |x| by fma with a three-part pi/2 (W. J. Cody, W. Waite, 1980), the first product exact; else, as a
-rare region, in integers with as many bits of 2/pi as matter (M. H. Payne, R. N. Hanek, "Radian reduction for trigonometric functions",
-ACM SIGNUM 18, 1983).
-"""
+|x| = q pi/2 + r + e in two parts: for moderate |x| by fma with a three-part pi/2 (W. J. Cody, W. Waite, 1980), the first product exact;
+else, as a rare region, in integers with as many bits of 2/pi as matter (M. H. Payne, R. N. Hanek, "Radian reduction for trigonometric
+functions", ACM SIGNUM 18, 1983)."""
 
 from __future__ import annotations
 
@@ -57,8 +56,8 @@ def _words(b: Builder, table: tuple[int, ...], position: Expr, count: int) -> li
 
 
 def _payne_hanek_32(b: Builder, a: Expr) -> tuple[Expr, Expr, Expr]:
-    """a = M * 2**s, M of 24 bits. Of 2/pi the bits of weight 2**(1 - s) and down are taken, 96 of them: above, they contribute whole periods.
-    The product, modulo 4, is a fixed-point number with 62 bits after the point."""
+    """a = M * 2**s, M of 24 bits. Of 2/pi the bits of weight 2**(1 - s) and down are taken, 96 of them: those above contribute whole
+    periods. The product, modulo 4, is a fixed-point number with 62 bits after the point."""
     m = machine(a)
     bits = b.bitcast(a, m.unsigned)
     start = b.sub(b.lshr(bits, 23), 150 + 2 - 32)
