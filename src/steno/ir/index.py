@@ -104,7 +104,10 @@ class Index:
         terms = dict(self.terms)
         for atom, c in other.terms:
             terms[atom] = terms.get(atom, 0) + c
-        return Index(self.const + other.const, tuple((a, c) for a, c in terms.items() if c))
+        out = Index(self.const + other.const, tuple((a, c) for a, c in terms.items() if c))
+        if any(isinstance(a, Mod) for a, _ in out.terms):
+            return _rejoined(out)
+        return out
 
     def __mul__(self, k: int) -> "Index":
         if k == 0:
@@ -170,6 +173,23 @@ class Index:
         if self.const or not parts:
             parts.append(str(self.const))
         return " + ".join(parts)
+
+
+def _rejoined(i: Index) -> Index:
+    """d * (x // d) + x % d --> x,   also where x = y // e and the quotient is y // (e * d)."""
+    for atom, c in i.terms:
+        if not isinstance(atom, Mod):
+            continue
+        x, d = atom.index, atom.divisor
+        wanted = [FloorDiv(x, d)]
+        if x.const == 0 and len(x.terms) == 1 and x.terms[0][1] == 1 and isinstance(x.terms[0][0], FloorDiv):
+            inner = x.terms[0][0]
+            wanted.append(FloorDiv(inner.index, inner.divisor * d))
+        for quotient in wanted:
+            if i.coefficient(quotient) == c * d:
+                rest = tuple((a, k) for a, k in i.terms if a != atom and a != quotient)
+                return Index(i.const, rest) + x * c
+    return i
 
 
 ZERO = Index(0)
