@@ -5,7 +5,6 @@ in them are weakly typed scalars, so that they never make a result strongly type
 
 from __future__ import annotations
 
-import functools
 import math
 import operator
 from collections.abc import Callable
@@ -15,7 +14,7 @@ import numpy as np
 
 from steno import lax
 from steno.core import dtypes
-from steno.core.aval import TypedScalar, scalar_aval, scalar_value
+from steno.core.aval import TypedScalar, typed_scalar
 from steno.lax import records as p
 from steno.numpy.operands import (
     PYTHON_SCALARS,
@@ -43,19 +42,9 @@ from steno.numpy.operands import (
 )
 
 
-@functools.lru_cache(512)
-def _cached_const(value: Any, dtype: Any, kind: type) -> TypedScalar:
-    with np.errstate(all="ignore"):
-        return TypedScalar(scalar_value(value, dtype), scalar_aval(dtype, True))
-
-
 def const(value: Any, dtype: Any) -> TypedScalar:
     """A weakly typed scalar of a dtype."""
-    return _cached_const(value, dtype, type(value)) if value == value and value != 0 else _fresh_const(value, dtype)
-
-
-def _fresh_const(value: Any, dtype: Any) -> TypedScalar:
-    return TypedScalar(scalar_value(value, dtype), scalar_aval(dtype, True))
+    return typed_scalar(value, dtype, True)
 
 
 def kind_of(x: Any) -> str:

@@ -22,19 +22,20 @@ from steno import lax
 from steno.core import dtypes
 from steno.core.aval import TypedScalar, scalar_aval
 from steno.core.errors import NonConcreteBooleanIndexError
+from steno.core.trace import JitTracer
 from steno.lax import records as p
 from steno.numpy import elementwise as e
 from steno.numpy.operands import Array, ArrayImpl, Shape, Tracer, broadcast_shapes, broadcast_to, convert, from_host
 
 
 @final
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class New:
     size: int
 
 
 @final
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Slice:
     axis: int
     start: int
@@ -43,21 +44,21 @@ class Slice:
 
 
 @final
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Point:
     axis: int
     index: int
 
 
 @final
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Scalar:
     axis: int
     index: Any
 
 
 @final
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Vector:
     axis: int
     index: Any
@@ -189,6 +190,8 @@ def _axes_of(x: Any) -> int:
 
 def _slice(s: slice, axis: int, n: int, position: int) -> Slice:
     parts = (s.start, s.stop, s.step)
+    if parts == (None, None, None):
+        return Slice(axis, 0, n, 1)
     if any(isinstance(v, Tracer) and v.to_concrete_value() is None for v in parts):
         traced = next(v for v in parts if isinstance(v, Tracer))
         raise IndexError(
@@ -255,8 +258,11 @@ def getitem(
 ) -> Array:
     """`x[idx]`. `mode`: what is read at positions out of bounds: "fill" (`fill_value`, NaN or the extreme integer by default), "clip" (default)."""
     shape = x.aval.shape
-    if type(idx) is int and shape and mode is None and wrap_negative_indices:  # the commonest index
-        return _row(x, idx, shape)
+    if shape and mode is None and wrap_negative_indices:  # the commonest indices
+        if type(idx) is int:
+            return _row(x, idx, shape)
+        if (type(idx) is JitTracer or type(idx) is ArrayImpl) and not idx.aval.shape and idx.aval.dtype == dtypes.int32:
+            return p.squeeze_p(_dynamic_part(x, [Scalar(0, wrapped(idx, shape[0], True))]), dimensions=(0,))
     tokens, position = parse(shape, idx, wrap_negative_indices)
     m = lax.GatherScatterMode.PROMISE_IN_BOUNDS if mode is None else lax.GatherScatterMode.from_any(mode)
     filling = m is lax.GatherScatterMode.FILL_OR_DROP

@@ -9,6 +9,7 @@ from typing import Any
 from steno import lax
 from steno.core import dtypes
 from steno.lax import records as p
+from steno.lax.contraction import canonical_precision
 from steno.numpy import elementwise as e
 from steno.numpy.manipulation import moveaxis
 from steno.numpy.operands import (
@@ -51,11 +52,19 @@ def dot(
     return contract("dot", x, y, numbers, precision, preferred_element_type)
 
 
+_MATRICES = (((1,), (0,)), ((), ()))
+
+
 def matmul(
     a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_element_type: DTypeLike | None = None, out_sharding: Any = None
 ) -> Array:
     """Matrix products in the last two axes, the leading ones broadcast; vectors are rows on the left and columns on the right."""
     x, y = as_array("matmul", a, 0), as_array("matmul", b, 1)
+    ax, ay = x.aval, y.aval
+    if len(ax.shape) == 2 and len(ay.shape) == 2 and ax.dtype == ay.dtype and ax.dtype != dtypes.bool_ and preferred_element_type is None:
+        return p.dot_general_p(
+            x, y, dimension_numbers=_MATRICES, precision=canonical_precision(precision), preferred_element_type=ax.dtype, out_sharding=None
+        )
     for k, v in enumerate((x, y)):
         if v.ndim < 1:
             raise ValueError(f"matmul input operand {k} must have ndim at least 1, but it has ndim {v.ndim}")

@@ -326,28 +326,8 @@ def bad_shape(shape: Any, context: str = "") -> TypeError:
 
 
 def scalar_maker(dtype: Any, weak: bool) -> Callable[[Any], TypedScalar]:
-    """Python number --> typed scalar. A table look-up and one conversion for the common floats."""
-    aval = scalar_aval(dtype, weak)
-    if dtype == dtypes.float32 or dtype == dtypes.float64:
-        make, limit = dtype.type, 3e38 if dtype == dtypes.float32 else 1e308
-
-        def fast(v: Any) -> TypedScalar:
-            # beyond the limit (and for NaN) the slow way, which does not warn about overflow
-            if type(v) is float and -limit < v < limit:
-                return TypedScalar(make(v), aval)
-            return slow(v)
-
-        def slow(v: Any) -> TypedScalar:
-            with np.errstate(over="ignore"):
-                return TypedScalar(scalar_value(v, dtype), aval)
-
-        return fast
-
-    def general(v: Any) -> TypedScalar:
-        with np.errstate(all="ignore"):
-            return TypedScalar(scalar_value(v, dtype), aval)
-
-    return general
+    """Python number --> typed scalar."""
+    return lambda v: typed_scalar(v, dtype, weak)
 
 
 def _step(aval: ShapedArray, python: bool, dtype: Any, weak: bool, shape: Shape) -> Callable[[Any], Any] | None:

@@ -45,6 +45,9 @@ def _accumulated(dtype: Any) -> Any:
     return dtype
 
 
+_SUMMED = frozenset((dtypes.float32, dtypes.float64, dtypes.complex64, dtypes.complex128, dtypes.float16, dtypes.bfloat16))
+
+
 def _mask(fun: str, where: Any) -> Any:
     if where is None:
         return None
@@ -76,6 +79,12 @@ def _reduce(
     promote_integers: bool = False,
 ) -> Array:
     """`op(x, axes=...)` of what `where` lets through (elsewhere `identity(dtype)`), combined with `initial`."""
+    if identity is not None and dtype is None and where is None and initial is None and out is None and hasattr(a, "aval"):
+        aval = a.aval  # the common case, kept short: traces are full of sums
+        if aval.dtype in _SUMMED and not aval.weak_type:
+            axes = tuple(range(aval.ndim)) if axis is None else canonical_axes(axis, aval.ndim)
+            result = op(a, axes) if axes else as_array(fun, a)
+            return keep(result, axes, aval.shape) if keepdims else result
     no_out(fun, out)
     x = as_array(fun, a)
     mask = _mask(fun, where)

@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 
 from steno import lax
+from steno._native import config_token
 from steno.core import dtypes
 from steno.core.errors import ConcretizationTypeError
 from steno.lax import records as p
 from steno.numpy import elementwise as e
 from steno.numpy.operands import (
+    PYTHON_SCALARS,
     Array,
     ArrayLike,
     as_array,
@@ -27,8 +29,10 @@ from steno.numpy.operands import (
     convert,
     from_host,
     no_out,
+    operand,
     promoted,
     strong,
+    type_of,
 )
 
 
@@ -91,19 +95,53 @@ def argwhere(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) -
     return lax.stack(nonzero(x, size=size, fill_value=fill_value), 1)
 
 
+_plans: dict[Any, Any] = {}
+_PLANS_LIMIT = 4096
+
+
 def where(condition: Any, x: Any = None, y: Any = None, /, *, size: int | None = None, fill_value: Any = None) -> Any:
     """x where the condition holds (is not 0), else y, broadcast together. With the condition alone, its `nonzero`."""
     if x is None and y is None:
         check_arraylike("where", condition)
         return nonzero(condition, size=size, fill_value=fill_value)
-    check_arraylike("where", condition, x, y)
     if size is not None or fill_value is not None:
         raise ValueError("size and fill_value arguments cannot be used in three-term where function.")
-    mask = e.as_bool(as_array("where", condition))
-    xs = [strong(v) if v.aval.dtype == dtypes.bool_ else v for v in promoted("where", x, y)]
-    shape = broadcast_shapes(mask.shape, *(v.shape for v in xs))
-    a, b = (broadcast_to(v, shape) for v in xs)
-    return p.select_n_p(broadcast_to(mask, shape) if mask.shape else mask, b, a)
+    c = operand("where", condition, 0) if type(condition) not in PYTHON_SCALARS else as_array("where", condition)
+    key: Any = [c.aval]
+    operands = [x, y]
+    for k in (0, 1):
+        v = operands[k]
+        if type(v) in PYTHON_SCALARS:
+            key.append(type(v))
+        else:
+            operands[k] = v = operand("where", v, k + 1)
+            key.append(v.aval)
+    key = (*key, config_token())
+    plan = _plans.get(key)
+    if plan is None:
+        if len(_plans) >= _PLANS_LIMIT:
+            _plans.clear()
+        plan = _plans[key] = _plan(c, *operands)
+    spread, on_true, on_false = plan
+    c = e.as_bool(c)
+    if spread is not None:
+        c = broadcast_to(c, spread)
+    return p.select_n_p(c, on_false(operands[1]), on_true(operands[0]))
+
+
+def _plan(c: Any, x: Any, y: Any) -> Any:
+    """(what the condition is broadcast to, what is done to x, what is done to y)."""
+    dtype, weak = dtypes.promote(type_of(x), type_of(y))
+    weak = weak and dtype != dtypes.bool_
+    shapes = [() if type(v) in PYTHON_SCALARS else v.aval.shape for v in (x, y)]
+    shape = broadcast_shapes(c.aval.shape, *shapes)
+
+    def step(v: Any, own: tuple[int, ...]) -> Callable[[Any], Any]:
+        if type(v) not in PYTHON_SCALARS and own == shape and v.aval.dtype == dtype and (not v.aval.weak_type or weak):
+            return lambda v: v
+        return lambda v: broadcast_to(convert(v, dtype, weak), shape)
+
+    return (shape if c.aval.shape and c.aval.shape != shape else None), step(x, shapes[0]), step(y, shapes[1])
 
 
 def select(condlist: Sequence[ArrayLike], choicelist: Sequence[ArrayLike], default: ArrayLike = 0) -> Array:
