@@ -251,11 +251,11 @@ class _GraphBuilder:
         return made, operands + captures
 
     def _inline(self, op: Op, operands: list[Value], params: dict[str, Any]) -> Sequence[Value]:
-        if op.subprograms is not None:
-            (closed,) = op.subprograms(params)
-            return self.run_closed(closed, operands)
         if op.expand is not None:
             closed = trace_to_jaxpr(expansion(op, params), [v.aval for v in operands])
+            return self.run_closed(closed, operands)
+        if op.subprograms is not None:
+            (closed,) = op.subprograms(params)
             return self.run_closed(closed, operands)
         raise MissingRule(op, "compile", hint=f"give Op({op.name!r}) a `lower` or an `expand`")
 
