@@ -1,12 +1,12 @@
 """steno: JAX's programming model on the CPU, with a compiler of its own."""
 
-from steno import debug as debug
+import importlib as _importlib
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+
 from steno import dtypes as dtypes
 from steno import errors as errors
 from steno import lax as lax
-from steno import nn as nn
 from steno import numpy as numpy
-from steno import random as random
 from steno import sharding as sharding
 from steno import stages as stages
 from steno import tree as tree
@@ -20,8 +20,6 @@ from steno.api import jit as jit
 from steno.api import live_arrays as live_arrays
 from steno.api import make_jaxpr as make_jaxpr
 from steno.api import named_call as named_call
-from steno.callback import effects_barrier as effects_barrier
-from steno.callback import pure_callback as pure_callback
 from steno.core.aval import typeof as typeof
 from steno.core.config import check_tracer_leaks as check_tracer_leaks
 from steno.core.config import checking_leaks as checking_leaks
@@ -81,3 +79,25 @@ from steno.mapping import vmap as vmap
 from steno.stages import ShapeDtypeStruct as ShapeDtypeStruct
 from steno.version import __version__ as __version__
 from steno.version import __version_info__ as __version_info__
+
+if _TYPE_CHECKING:
+    from steno import debug as debug
+    from steno import nn as nn
+    from steno import random as random
+    from steno.callback import effects_barrier as effects_barrier
+    from steno.callback import pure_callback as pure_callback
+
+_ON_DEMAND = {"debug": "", "nn": "", "random": "", "effects_barrier": "callback", "pure_callback": "callback"}
+"""Names that are imported when they are first used, for a quick import: the submodule of that name, or a member of the one given."""
+
+
+def __getattr__(name: str) -> object:
+    if name not in _ON_DEMAND:
+        raise AttributeError(f"module 'steno' has no attribute {name!r}")
+    module = _importlib.import_module(f"steno.{_ON_DEMAND[name] or name}")
+    value = globals()[name] = getattr(module, name) if _ON_DEMAND[name] else module
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_ON_DEMAND})

@@ -24,7 +24,7 @@ from steno.core.record import record
 from steno.core.trace import Tracer, escaped, named_scope
 from steno.ops.structural import jit as jit_op
 from steno.stages import Lowered, Program, ShapeDtypeStruct, Traced, executable_of, plan, run
-from steno.tracing import argument_avals, signature, trace_tree, weakly
+from steno.tracing import argument_avals, parameters, trace_tree, weakly
 from steno.transforms.axes import bound_axes, named_axis
 from steno.transforms.rules import Axis
 from steno.tree_util import tree_flatten, tree_unflatten
@@ -75,24 +75,19 @@ def _resolve(fun: Any, nums: Any, names: Any, what: str) -> tuple[tuple[int, ...
     out_nums, out_names = _argnums(nums), _argnames(names)
     if not out_nums and not out_names:
         return (), ()
-    sig = signature(fun)
-    if sig is None:
+    found = parameters(fun)
+    if found is None:
         return out_nums, out_names
-    parameters = list(sig.parameters.values())
-    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    if not any(p.kind == p.VAR_POSITIONAL for p in parameters) and any(not -len(positional) <= k < len(positional) for k in out_nums):
-        raise ValueError(f"Jitted function has {what}_argnums={out_nums}, but only accepts {len(positional)} positional arguments.")
-    out_nums = tuple(k if k >= 0 else k + len(positional) for k in out_nums)
-    if not any(p.kind == p.VAR_KEYWORD for p in parameters):
-        known = {p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
-        if unknown := set(out_names) - known:
-            raise ValueError(f"Jitted function has invalid argnames {unknown} in {what}_argnames. Function does not take these args.")
+    n = len(found.positional)
+    if found.var_positional is None and any(not -n <= k < n for k in out_nums):
+        raise ValueError(f"Jitted function has {what}_argnums={out_nums}, but only accepts {n} positional arguments.")
+    out_nums = tuple(k if k >= 0 else k + n for k in out_nums)
+    if found.var_keyword is None and (unknown := set(out_names) - set(found.named)):
+        raise ValueError(f"Jitted function has invalid argnames {unknown} in {what}_argnames. Function does not take these args.")
     if names is None:
-        out_names = tuple(
-            positional[k].name for k in out_nums if k < len(positional) and positional[k].kind == positional[k].POSITIONAL_OR_KEYWORD
-        )
+        out_names = tuple(found.positional[k] for k in out_nums if found.positional_only <= k < n)
     elif nums is None:
-        out_nums = tuple(k for k, p in enumerate(positional) if p.name in out_names)
+        out_nums = tuple(k for k, name in enumerate(found.positional) if name in out_names)
     return out_nums, out_names
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Sequence
 from typing import Any, final
@@ -11,10 +10,9 @@ from steno._native import ShapedArray
 from steno.core import source
 from steno.core.config import config
 from steno.core.record import field, record
-from steno.tracing import argument_names, leaf_paths, signature
+from steno.tracing import argument_names, leaf_paths, parameters
 from steno.tree_util import PyTreeDef, tree_unflatten
 
-logger = logging.getLogger("steno")
 _PAD_ADVICE_AT = 5  # shapes of one argument
 
 
@@ -130,9 +128,8 @@ def parameter_name(fun: Any, where: int | str) -> str:
     """The name of the parameter at a position."""
     if isinstance(where, str):
         return where
-    sig = signature(fun)
-    names = [p.name for p in sig.parameters.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)] if sig is not None else []
-    return names[where] if where < len(names) else f"number {where}"
+    found = parameters(fun)
+    return found.positional[where] if found is not None and where < len(found.positional) else f"number {where}"
 
 
 def _settings(token: tuple[Any, ...]) -> list[tuple[str, Any]]:
@@ -224,21 +221,27 @@ def _times(n: int) -> str:
     return {1: "once", 2: "twice"}.get(n, f"{n} times")
 
 
+def _warn(message: str, *args: Any) -> None:
+    import logging  # noqa: PLC0415  a tenth of the time that steno's import takes, for messages that are rarely asked for
+
+    logging.getLogger("steno").warning(message, *args)
+
+
 def log(fun: Any, record: TraceRecord, records: Sequence[TraceRecord]) -> None:
     """Logs a trace at WARNING if the configuration asks for it."""
     state = config._state
     if state.explain_cache_misses:
-        logger.warning("TRACING CACHE MISS at %s\n  %s: %s", record.call, record.function, record.reason)
+        _warn("TRACING CACHE MISS at %s\n  %s: %s", record.call, record.function, record.reason)
         for a in advice(fun, records):
-            logger.warning("advice: %s", a)
+            _warn("advice: %s", a)
     if state.log_compiles:
-        logger.warning("Finished tracing %s in %s", record.function, _milliseconds(record.trace_seconds))
+        _warn("Finished tracing %s in %s", record.function, _milliseconds(record.trace_seconds))
 
 
 def log_compilation(name: str, seconds: float) -> None:
     """Logs a compilation at WARNING if the configuration asks for it."""
     if config._state.log_compiles:
-        logger.warning("Finished compiling %s in %s", name, _milliseconds(seconds))
+        _warn("Finished compiling %s in %s", name, _milliseconds(seconds))
 
 
 def now() -> float:

@@ -1,12 +1,11 @@
 """Pytrees: what `steno.tree_util` and `steno.tree` show, and what the other layers use to explain trees that do not fit.
 
-The walking itself is native (`runtime/native/pytree.h`); this module imports nothing of steno but `_native`, so any layer may
-import it. A *path* is a tuple of key entries (`DictKey`, `SequenceKey`, ...), from the root to a node.
+The walking itself is native (`runtime/native/pytree.h`); this module imports nothing of steno but `_native` and `record`, so any
+layer may import it. A *path* is a tuple of key entries (`DictKey`, `SequenceKey`, ...), from the root to a node.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, TypeVar
@@ -21,6 +20,7 @@ from steno._native import (
     default_registry,
     flatten_partial,
 )
+from steno.core.record import record
 
 __all__ = [
     "DictKey",
@@ -436,7 +436,7 @@ def _simple_entry(key: Any) -> str:
 # Why two trees differ
 
 
-@dataclasses.dataclass(frozen=True)
+@record(frozen=True)
 class _Difference:
     """The difference at one node. `kind` is type, length, children or data; `first` and `second` are the nodes, or their data."""
 
@@ -597,6 +597,8 @@ def register_dataclass(
     `drop_fields` they must be all the fields of a dataclass that its constructor takes: ValueError otherwise.
     Returns the class, so that it serves as a decorator.
     """
+    import dataclasses  # noqa: PLC0415  steno itself has records: who calls this has imported it
+
     if (data_fields is None) != (meta_fields is None):
         raise TypeError(
             "register_dataclass: data_fields and meta_fields must both be specified when either is specified. "
@@ -636,6 +638,8 @@ def register_static(cls: Typ) -> Typ:
 
 def static(**kwargs: Any) -> Any:
     """`dataclasses.field(**kwargs)` of a field that `register_dataclass` takes as data, not as a child."""
+    import dataclasses  # noqa: PLC0415  steno itself has records
+
     return dataclasses.field(**{**kwargs, "metadata": {"static": True, **(kwargs.get("metadata") or {})}})
 
 

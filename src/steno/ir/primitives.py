@@ -9,7 +9,6 @@ The sign and payload of a NaN made by arithmetic are unspecified.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from fractions import Fraction
 
 import numpy as np
 
@@ -88,8 +87,9 @@ def _fma64(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
         flat = np.asarray(out, F64).reshape(-1).copy()
         la, lb, lc = a.reshape(-1), b.reshape(-1), c.reshape(-1)
         for k in np.flatnonzero(again):
-            exact = Fraction(float(la[k])) * Fraction(float(lb[k])) + Fraction(float(lc[k]))
-            flat[k] = exact.numerator / exact.denominator if exact else 0.0
+            (na, da), (nb, db), (nc, dc) = (float(v[k]).as_integer_ratio() for v in (la, lb, lc))
+            exact = na * nb * dc + nc * da * db
+            flat[k] = exact / (da * db * dc)  # Python rounds quotients of integers once
             if flat[k] == 0 and exact < 0:
                 flat[k] = -0.0
         out = flat.reshape(out.shape)
