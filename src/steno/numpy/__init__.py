@@ -7,10 +7,11 @@ from typing import Any as _Any
 
 import numpy as _np
 
-from steno.core.trace import Array as ndarray
+from steno.core import trace as _trace
 from steno.lax import broadcast_shapes as broadcast_shapes
 from steno.numpy import array_methods as _array_methods
 from steno.numpy import linalg as linalg
+from steno.numpy import scalar_types as _scalar_types
 from steno.numpy.creation import arange as arange
 from steno.numpy.creation import array as array
 from steno.numpy.creation import asarray as asarray
@@ -140,6 +141,10 @@ from steno.numpy.elementwise import tan as tan
 from steno.numpy.elementwise import tanh as tanh
 from steno.numpy.elementwise import true_divide as true_divide
 from steno.numpy.elementwise import trunc as trunc
+from steno.numpy.elementwise import where as where
+from steno.numpy.functional import apply_along_axis as apply_along_axis
+from steno.numpy.functional import frompyfunc as frompyfunc
+from steno.numpy.functional import vectorize as vectorize
 from steno.numpy.index_tricks import c_ as c_
 from steno.numpy.index_tricks import index_exp as index_exp
 from steno.numpy.index_tricks import ix_ as ix_
@@ -263,7 +268,6 @@ from steno.numpy.reductions import std as std
 from steno.numpy.reductions import sum as sum
 from steno.numpy.reductions import var as var
 from steno.numpy.scalar_types import bfloat16 as bfloat16
-from steno.numpy.scalar_types import bool_ as bool
 from steno.numpy.scalar_types import bool_ as bool_
 from steno.numpy.scalar_types import can_cast as can_cast
 from steno.numpy.scalar_types import cdouble as cdouble
@@ -318,7 +322,6 @@ from steno.numpy.selection import flatnonzero as flatnonzero
 from steno.numpy.selection import nonzero as nonzero
 from steno.numpy.selection import piecewise as piecewise
 from steno.numpy.selection import select as select
-from steno.numpy.selection import where as where
 from steno.numpy.sorting import argpartition as argpartition
 from steno.numpy.sorting import argsort as argsort
 from steno.numpy.sorting import digitize as digitize
@@ -399,6 +402,9 @@ from steno.numpy.windows import savez as savez
 from steno.numpy.windows import set_printoptions as set_printoptions
 from steno.numpy.windows import unpackbits as unpackbits
 
+bool = _scalar_types.bool_
+ndarray = _trace.Array
+
 ComplexWarning = _np.exceptions.ComplexWarning
 character = _np.character
 complexfloating = _np.complexfloating
@@ -422,7 +428,7 @@ pi = _np.pi
 _array_methods.array_namespace.append(_sys.modules[__name__])
 
 _LATER = frozenset((
-    "apply_along_axis", "fft", "float6_e2m3fn", "float6_e3m2fn", "frompyfunc", "int1", "polyfit", "roots", "uint1", "vectorize",
+    "fft", "float6_e2m3fn", "float6_e3m2fn", "int1", "polyfit", "roots", "uint1",
 ))  # fmt: skip
 """JAX's names that are not here yet."""
 
