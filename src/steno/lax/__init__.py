@@ -28,6 +28,30 @@ from steno.lax.contraction import (
 from steno.lax.contraction import (
     dot_general as dot_general,
 )
+from steno.lax.control_flow import (
+    associative_scan as associative_scan,
+)
+from steno.lax.control_flow import (
+    cond as cond,
+)
+from steno.lax.control_flow import (
+    fori_loop as fori_loop,
+)
+from steno.lax.control_flow import (
+    map as map,
+)
+from steno.lax.control_flow import (
+    platform_dependent as platform_dependent,
+)
+from steno.lax.control_flow import (
+    scan as scan,
+)
+from steno.lax.control_flow import (
+    switch as switch,
+)
+from steno.lax.control_flow import (
+    while_loop as while_loop,
+)
 from steno.lax.elementwise import (
     AccuracyMode as AccuracyMode,
 )
@@ -437,6 +461,9 @@ from steno.lax.records import (
     concatenate_p as concatenate_p,
 )
 from steno.lax.records import (
+    cond_p as cond_p,
+)
+from steno.lax.records import (
     conj_p as conj_p,
 )
 from steno.lax.records import (
@@ -647,6 +674,9 @@ from steno.lax.records import (
     rsqrt_p as rsqrt_p,
 )
 from steno.lax.records import (
+    scan_p as scan_p,
+)
+from steno.lax.records import (
     scatter_add_p as scatter_add_p,
 )
 from steno.lax.records import (
@@ -729,6 +759,9 @@ from steno.lax.records import (
 )
 from steno.lax.records import (
     unstack_p as unstack_p,
+)
+from steno.lax.records import (
+    while_p as while_p,
 )
 from steno.lax.records import (
     xor_p as xor_p,
@@ -872,18 +905,18 @@ from steno.lax.shape import (
 _LATER: Final = frozenset((
     "ConvDimensionNumbers", "ConvGeneralDilatedDimensionNumbers", "FftType", "RaggedDotDimensionNumbers", "RandomAlgorithm", "after_all",
     "after_all_p", "all_gather", "all_gather_p", "all_to_all", "all_to_all_p", "approx_max_k", "approx_min_k", "approx_top_k_p",
-    "associative_scan", "axis_index", "axis_index_p", "axis_size", "betainc", "composite", "cond", "cond_p", "conv",
+    "axis_index", "axis_index_p", "axis_size", "betainc", "composite", "conv",
     "conv_dimension_numbers", "conv_general_dilated", "conv_general_dilated_local", "conv_general_dilated_p",
     "conv_general_dilated_patches", "conv_general_permutations", "conv_general_shape_tuple", "conv_shape_tuple", "conv_transpose",
     "conv_transpose_shape_tuple", "conv_with_general_padding", "create_token", "create_token_p", "custom_linear_solve", "custom_root",
-    "dce_sink", "device_put_p", "fft", "fft_p", "fori_loop", "igamma", "igamma_grad_a", "igamma_grad_a_p", "igamma_p", "igammac",
-    "igammac_p", "linalg", "linear_solve_p", "map", "padtype_to_pads", "pbroadcast", "pcast", "platform_dependent", "pmax", "pmax_p",
+    "dce_sink", "device_put_p", "fft", "fft_p", "igamma", "igamma_grad_a", "igamma_grad_a_p", "igamma_p", "igammac",
+    "igammac_p", "linalg", "linear_solve_p", "padtype_to_pads", "pbroadcast", "pcast", "pmax", "pmax_p",
     "pmean", "pmin", "pmin_p", "polygamma", "polygamma_p", "ppermute", "ppermute_p", "pshuffle", "psum", "psum_p", "psum_scatter",
     "psum_scatter_start", "pswapaxes", "ragged_all_to_all", "ragged_all_to_all_p", "ragged_dot", "ragged_dot_general",
     "random_gamma_grad", "reduce_window", "reduce_window_max_p", "reduce_window_min_p", "reduce_window_p", "reduce_window_shape_tuple",
     "reduce_window_sum_p", "regularized_incomplete_beta_p", "rng_bit_generator", "rng_bit_generator_p", "rng_uniform", "rng_uniform_p",
-    "scaled_dot", "scan", "scan_p", "select_and_gather_add_p", "select_and_scatter_add_p", "select_and_scatter_p",
-    "sharding_constraint_p", "stage", "stage_p", "switch", "while_loop", "while_p", "with_sharding_constraint", "zeta", "zeta_p",
+    "scaled_dot", "select_and_gather_add_p", "select_and_scatter_add_p", "select_and_scatter_p",
+    "sharding_constraint_p", "stage", "stage_p", "with_sharding_constraint", "zeta", "zeta_p",
 ))  # fmt: skip
 """JAX's names that are not here yet."""
 

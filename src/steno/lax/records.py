@@ -7,21 +7,42 @@ from steno.ops import (
     arithmetic,
     bitwise,
     compare,
+    cond,
     convert,
     cumulative,
     dot,
     gather,
     index,
     reduce,
+    scan,
     scatter,
     shape,
     sort,
     structural,
     transcendental,
+    while_loop,
 )
 
 # importing a family declares its ops
-FAMILIES = (arithmetic, bitwise, compare, convert, cumulative, dot, gather, index, reduce, scatter, shape, sort, structural, transcendental)
+FAMILIES = (
+    arithmetic,
+    bitwise,
+    compare,
+    cond,
+    convert,
+    cumulative,
+    dot,
+    gather,
+    index,
+    reduce,
+    scan,
+    scatter,
+    shape,
+    sort,
+    structural,
+    transcendental,
+    while_loop,
+)
 
 abs_p = OPS["abs"]
 acos_p = OPS["acos"]
@@ -45,6 +66,7 @@ clamp_p = OPS["clamp"]
 clz_p = OPS["clz"]
 complex_p = OPS["complex"]
 concatenate_p = OPS["concatenate"]
+cond_p = OPS["cond"]
 conj_p = OPS["conj"]
 convert_element_type_p = OPS["convert_element_type"]
 copy_p = OPS["copy"]
@@ -115,6 +137,7 @@ reshape_p = OPS["reshape"]
 rev_p = OPS["rev"]
 round_p = OPS["round"]
 rsqrt_p = OPS["rsqrt"]
+scan_p = OPS["scan"]
 scatter_p = OPS["scatter"]
 scatter_add_p = OPS["scatter-add"]
 scatter_max_p = OPS["scatter-max"]
@@ -143,4 +166,5 @@ tile_p = OPS["tile"]
 top_k_p = OPS["top_k"]
 transpose_p = OPS["transpose"]
 unstack_p = OPS["unstack"]
+while_p = OPS["while"]
 xor_p = OPS["xor"]

@@ -46,12 +46,14 @@ from steno.transforms.programs import Flags, remembered, remove_dead
 from steno.transforms.rules import Axis, broadcast, instantiate, tangent_aval, to_front
 
 REVERSE_ERROR = (
-    "Reverse-mode differentiation does not work for lax.while_loop or lax.fori_loop with dynamic start/stop values: the backward pass "
-    "needs what each iteration computed, and how many there will be is not known when memory for it is set aside. What to write instead:\n"
-    "  * lax.fori_loop with bounds that are Python integers, or known while tracing (it becomes a scan);\n"
-    "  * lax.scan over a fixed number of iterations, with lax.cond or jnp.where in its body once the loop has converged;\n"
+    "Reverse-mode differentiation does not work for lax.while_loop or lax.fori_loop with dynamic start/stop values. Try using lax.scan, or "
+    "using fori_loop with static start/stop.\n"
+    "The backward pass goes through the iterations in reverse and needs what each of them computed; how many there will be is not known when "
+    "memory for that is set aside. What to write instead:\n"
+    "  * lax.fori_loop with bounds that are Python integers or known while tracing (it becomes a scan);\n"
+    "  * lax.scan over a fixed number of iterations, with lax.cond or jnp.where in the body for those after the last;\n"
     "  * jax.jvp, jax.jacfwd or jax.linearize: forward mode works;\n"
-    "  * jax.custom_vjp, or lax.custom_root for a loop that finds a fixed point: its derivative needs no iterations."
+    "  * lax.custom_root or jax.custom_vjp for a loop that ends at a fixed point: its derivative needs no iterations."
 )
 
 
