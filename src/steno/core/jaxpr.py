@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import string
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, final
@@ -515,7 +514,7 @@ def _letters(k: int) -> str:
     out = ""
     while True:
         k, digit = divmod(k, 26)
-        out = string.ascii_lowercase[digit] + out
+        out = "abcdefghijklmnopqrstuvwxyz"[digit] + out
         if not k:
             return out
 

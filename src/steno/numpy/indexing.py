@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
@@ -22,6 +21,7 @@ from steno import lax
 from steno.core import dtypes
 from steno.core.aval import TypedScalar, scalar_aval
 from steno.core.errors import NonConcreteBooleanIndexError
+from steno.core.record import record
 from steno.core.trace import JitTracer
 from steno.lax import records as p
 from steno.numpy import elementwise as e
@@ -29,13 +29,13 @@ from steno.numpy.operands import Array, ArrayImpl, Shape, Tracer, broadcast_shap
 
 
 @final
-@dataclass(slots=True, eq=False)
+@record(slots=True, eq=False)
 class New:
     size: int
 
 
 @final
-@dataclass(slots=True, eq=False)
+@record(slots=True, eq=False)
 class Slice:
     axis: int
     start: int
@@ -44,21 +44,21 @@ class Slice:
 
 
 @final
-@dataclass(slots=True, eq=False)
+@record(slots=True, eq=False)
 class Point:
     axis: int
     index: int
 
 
 @final
-@dataclass(slots=True, eq=False)
+@record(slots=True, eq=False)
 class Scalar:
     axis: int
     index: Any
 
 
 @final
-@dataclass(slots=True, eq=False)
+@record(slots=True, eq=False)
 class Vector:
     axis: int
     index: Any
