@@ -337,14 +337,16 @@ class Maker:
         names: dict[str, np.dtype] = {}
         buffers: list[Buffer] = []
         if self.chance(0.3):
-            n = r.choice([3, 16, 100])
+            n = r.choice([3, 10, 16, 33, 100])
             v = LoopVar("w", n)
-            buffer = Buffer("row", F32, n, "local")
+            buffer = Buffer("row", F32, n + r.choice([0, 0, 5]), "local")
             buffers.append(buffer)
+            last = LoopVar("z", buffer.size)  # the end first, so that nothing is read before it is written
+            stages.append(MapStage((last,), (Store(buffer, Index(buffer.size - 1) - var(last), self.expr(F32, [*outer, last], 1)),)))
             stages.append(MapStage((v,), (Store(buffer, var(v), self.expr(F32, [*outer, v], 2)),)))
         for k in range(r.randrange(1, 3)):
             fold, dtypes = self.fold()
-            v = LoopVar(f"r{k}", self.reduction_extent())
+            v = LoopVar(f"r{k}", buffers[0].size if buffers and self.chance(0.5) else self.reduction_extent())
             mine = tuple(f"t{k}_{j}" for j in range(len(dtypes)))
             elements = self.elements(dtypes, [*outer, v] if v.extent else outer, v, r.choice([0, 1, 1, 3]))
             if buffers and dtypes[0] == F32 and v.extent:
@@ -360,6 +362,12 @@ class Maker:
             return self.b.convert(self.b.local(name, names[name]), d)
 
         inner = tuple(LoopVar(f"i{k}", self.extent()) for k in range(r.randrange(2)))
+        if buffers and self.chance(0.7):
+            u = LoopVar("u", buffers[0].size)
+            index, step = var(u), u.extent
+            for x in reversed(outer):
+                index, step = index + var(x) * step, step * x.extent
+            stages.append(MapStage((u,), (Store(self.output(F32, step), index, self.b.mul(self.b.load(buffers[0], var(u)), 2.0)),)))
         stages.append(MapStage(inner, tuple(self.stores([*outer, *inner], r.randrange(1, 3), extra))))
         for name, d in names.items():  # each outcome is also seen
             index, step = Index(0), 1

@@ -32,7 +32,7 @@ from steno.compiler.emit_scopes import IndexFacts, Scopes
 from steno.compiler.target import Target
 from steno.ir.expr import Expr
 from steno.ir.index import Atom, FloorDiv, Index, LoopVar, Mod, Value
-from steno.ir.loops import Buffer
+from steno.ir.loops import LANES, Buffer
 
 COMPARISONS = frozenset(("eq", "ne", "lt", "le", "gt", "ge"))
 ON_DEMAND = frozenset(("const", "index", "local"))
@@ -58,6 +58,7 @@ class Code(Scopes):
         self.buffers: dict[Buffer, str] = {}
         self.allocas: list[str] = []
         self._hidden_zero: str | None = None
+        self._rows: dict[tuple[Buffer, int, int], str] = {}  # local memory that is also in registers
         self.streamed = False  # some store bypasses the caches
         self._known: set[Expr] = set()  # computed by the order that is being run, and those around it
 
@@ -383,7 +384,7 @@ class Code(Scopes):
         found = self.buffers.get(buffer)
         if found is None:
             if buffer.kind == "local":
-                found = self.alloca(MEMORY[buffer.dtype], buffer.size)
+                found = self.alloca(MEMORY[buffer.dtype], buffer.size + LANES)  # whole vectors may be read and written
             else:
                 found = f"%b{sum(1 for b in self.buffers if b.kind != 'local')}"
             self.buffers[buffer] = found
@@ -456,9 +457,11 @@ class Code(Scopes):
                 p = self.op(f"select i1 {some}, ptr {p}, ptr {self.base(buffer)}")
             x = self.splat(self.op(f"load {t}, ptr {p}, align {bytes_}"), t, self.lanes)
         elif pattern == tuple(range(self.lanes)):
-            p = self.pointer(buffer, offset)
-            self.lines = lines
-            x = self.vector_load(t, self.lanes, p, bytes_, mask)
+            x = self._kept_row(buffer, offset) if buffer.kind == "local" else ""
+            if not x:
+                p = self.pointer(buffer, offset)
+                self.lines = lines
+                x = self.vector_load(t, self.lanes, p, bytes_, None if buffer.kind == "local" and guard is None else mask)
         else:
             found = self._window(buffer, offset, pattern, depth) if mask is None else None
             x = self._gather(buffer, offset, mask, lines) if found is None else found
@@ -595,6 +598,8 @@ class Code(Scopes):
         self.lines = lines
         x = self.to_memory(buffer.dtype, x, lanes)
         mask = self._and(self.mask, g)
+        if buffer.kind == "local":
+            mask = self._keep_row(buffer, offset, x, mask, g)
         if lanes == 1:
             p = self.pointer(buffer, offset)
             self.lines = lines
@@ -619,6 +624,33 @@ class Code(Scopes):
             name = self.declarations.add(f"llvm.masked.scatter.{_mangled(t, lanes)}.v{lanes}p0", "void", [vt, pt, mt])
             self.say(f"call void @{name}({vt} {x}, {pt} align {bytes_} {pointers}, {mt} {mask or 'splat (i1 true)'})")
 
+    def _constant_place(self, offset: Index) -> int | None:
+        """Where a vector lies whose lanes are those of the vector variable, at a known position."""
+        v = self.vector_variable
+        if v is None or offset.terms != ((v, 1),):
+            return None
+        at = self.variables[v].value
+        return offset.const + at if isinstance(at, int) else None
+
+    def _kept_row(self, buffer: Buffer, offset: Index) -> str:
+        place = self._constant_place(offset)
+        return "" if place is None else self._rows.get((buffer, place, self.lanes), "")
+
+    def _keep_row(self, buffer: Buffer, offset: Index, x: str, mask: str | None, guard: str | None) -> str | None:
+        """A short row of local memory, written without a loop, stays in registers for the stages that follow. Returns the mask to store
+        with: none if the lanes without a value lie beyond the row, where a local buffer has room for them (masked stores do not forward)."""
+        v = self.vector_variable
+        whole = guard is None and v is not None and v.extent == buffer.size and offset == Index(0, ((v, 1),))
+        place = self._constant_place(offset) if whole or mask is None else None
+        straight = len(self.scopes) == 3 and self.scopes[2].bounds is None
+        if place is None or not straight:
+            self._rows = {key: row for key, row in self._rows.items() if key[0] is not buffer}
+        else:
+            end, old = place + self.lanes, self._rows
+            self._rows = {(b, at, n): y for (b, at, n), y in old.items() if b is not buffer or at + n <= place or end <= at}
+            self._rows[buffer, place, self.lanes] = x
+        return None if whole else mask
+
     def store_pair(self, buffer: Buffer, offset: Index, values: tuple[Expr, Expr], guard: Expr | None, streaming: bool = False) -> None:
         """Elements `offset` and `offset + 1`, two apart from lane to lane: interleaved into one store."""
         lines = self.scopes[-1].lines
@@ -627,6 +659,7 @@ class Code(Scopes):
         g = None if guard is None else self.vector_of(guard)
         self.lines = lines
         first, second = (self.to_memory(buffer.dtype, x, lanes) for x in (first, second))
+        self._rows = {k: v for k, v in self._rows.items() if k[0] is not buffer}
         mask = self._and(self.mask, g)
         zipped = [k // 2 + (k % 2) * lanes for k in range(2 * lanes)]
         vt = vector(t, lanes)
