@@ -638,7 +638,7 @@ class Code(Scopes):
 
     def _keep_row(self, buffer: Buffer, offset: Index, x: str, mask: str | None, guard: str | None) -> str | None:
         """A short row of local memory, written without a loop, stays in registers for the stages that follow. Returns the mask to store
-        with: none if the lanes without a value lie beyond the row, where a local buffer has room for them (masked stores do not forward)."""
+        with: none if the lanes without a value lie beyond the row, where a local buffer has room (masked stores do not forward)."""
         v = self.vector_variable
         whole = guard is None and v is not None and v.extent == buffer.size and offset == Index(0, ((v, 1),))
         place = self._constant_place(offset) if whole or mask is None else None
