@@ -18,7 +18,7 @@ from steno.compiler.schedule import schedule
 from steno.compiler.target import host_target
 from steno.compiler.vecmath import FUNCTIONS as FUNCTIONS  # importing them fills the Builder's table
 from steno.core.aval import ShapedArray
-from steno.core.config import knob
+from steno.core.config import config
 from steno.core.jaxpr import ClosedJaxpr
 from steno.ir.check_loops import check
 from steno.ir.loops import Choice, Kernel, LibraryCall, Loop, Program
@@ -27,8 +27,6 @@ from steno.ir.print_loops import show
 LIBRARY_NS = 1000.0
 QUICK_NS = 10_000.0
 CALL_NS, PRESUMED_ITERATIONS = 20.0, 100
-
-verify = knob("verify", False, "check the program after every pass of the compiler", prefix="steno_")
 
 
 @final
@@ -123,7 +121,7 @@ def compile_jaxpr(closed: ClosedJaxpr, donated: frozenset[int] = frozenset(), qu
         graph = to_graph(closed)
     with clock("loops"):
         assigned = assign(graph, schedule(graph, lower, in_place=donated), donated)
-    if verify.value:
+    if config._state.verify:
         check(assigned.program)
     with clock("llvm"):
         module = emit(assigned.program, host_target())

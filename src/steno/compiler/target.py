@@ -13,12 +13,8 @@ from typing import final
 
 import numpy as np
 
-from steno.core.config import config, knob
+from steno.core.config import config
 from steno.ir.loops import LANES
-
-target_features = knob(
-    "target_features", "host", "the vector instructions to use: host, avx512, avx2 or neon", prefix="steno_", traced=True
-)
 
 _X86_BASE = ("avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "popcnt", "sse3", "sse4.1", "sse4.2", "ssse3", "cx16")
 _AVX512_BASE = ("avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl")

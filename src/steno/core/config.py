@@ -139,6 +139,8 @@ def knob(
     if parse is None:
         parse = _bool if isinstance(default, bool) else int if isinstance(default, int) else str
     full = (prefix + name,) if prefix == "steno_" else (prefix + name, "steno_" + name)
+    if name in KNOBS:
+        raise ValueError(f"knob {name!r} is declared twice")
     k = Knob(name, default, doc, parse, choices, traced, full, [])
     KNOBS[name] = k
     for f in full:
@@ -262,7 +264,10 @@ remove_size_one_mesh_axis_from_type = knob("remove_size_one_mesh_axis_from_type"
 backend = knob(
     "backend", "auto", "what runs programs: cpu or reference", choices=("auto", "cpu", "reference", "null"), prefix="steno_", traced=True
 )
-verify = knob("verify", False, "check the program after every pass", prefix="steno_")
+verify = knob("verify", False, "check the program after every pass of the compiler", prefix="steno_")
+target_features = knob(
+    "target_features", "host", "the vector instructions to use: host, avx512, avx2 or neon", prefix="steno_", traced=True
+)
 num_threads = knob("num_threads", 0, "threads of compiled programs; 0: all cores", prefix="steno_")
 
 
