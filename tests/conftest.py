@@ -1,0 +1,24 @@
+"""Every test runs with steno's defaults, whatever the environment says, and with programs checked after every pass of the compiler."""
+
+from __future__ import annotations
+
+import os
+import platform
+
+KEPT = ("STENO_JAX_PYTHON", "STENO_REQUIRE_JAX", "STENO_NUM_THREADS", "STENO_VERIFY")
+for _name in [n for n in os.environ if n.startswith(("STENO_", "JAX_", "XLA_")) and n not in KEPT]:
+    del os.environ[_name]
+os.environ.setdefault("STENO_VERIFY", "1")
+
+import numpy as np  # noqa: E402  the environment is read when steno is imported
+import peer  # noqa: E402
+
+import steno  # noqa: E402
+
+
+def pytest_report_header() -> list[str]:
+    found = peer.interpreter()
+    return [
+        f"steno {steno.__version__} on {platform.machine()}, {len(os.sched_getaffinity(0))} processors, numpy {np.__version__}",
+        f"the real JAX: {found}" if found is not None else peer.NO_JAX,
+    ]
