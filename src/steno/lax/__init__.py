@@ -35,6 +35,12 @@ from steno.lax.control_flow import (
     cond as cond,
 )
 from steno.lax.control_flow import (
+    custom_linear_solve as custom_linear_solve,
+)
+from steno.lax.control_flow import (
+    custom_root as custom_root,
+)
+from steno.lax.control_flow import (
     fori_loop as fori_loop,
 )
 from steno.lax.control_flow import (
@@ -566,6 +572,9 @@ from steno.lax.records import (
     lgamma_p as lgamma_p,
 )
 from steno.lax.records import (
+    linear_solve_p as linear_solve_p,
+)
+from steno.lax.records import (
     log1p_p as log1p_p,
 )
 from steno.lax.records import (
@@ -908,9 +917,9 @@ _LATER: Final = frozenset((
     "axis_index", "axis_index_p", "axis_size", "betainc", "composite", "conv",
     "conv_dimension_numbers", "conv_general_dilated", "conv_general_dilated_local", "conv_general_dilated_p",
     "conv_general_dilated_patches", "conv_general_permutations", "conv_general_shape_tuple", "conv_shape_tuple", "conv_transpose",
-    "conv_transpose_shape_tuple", "conv_with_general_padding", "create_token", "create_token_p", "custom_linear_solve", "custom_root",
+    "conv_transpose_shape_tuple", "conv_with_general_padding", "create_token", "create_token_p",
     "dce_sink", "device_put_p", "fft", "fft_p", "igamma", "igamma_grad_a", "igamma_grad_a_p", "igamma_p", "igammac",
-    "igammac_p", "linalg", "linear_solve_p", "padtype_to_pads", "pbroadcast", "pcast", "pmax", "pmax_p",
+    "igammac_p", "linalg", "padtype_to_pads", "pbroadcast", "pcast", "pmax", "pmax_p",
     "pmean", "pmin", "pmin_p", "polygamma", "polygamma_p", "ppermute", "ppermute_p", "pshuffle", "psum", "psum_p", "psum_scatter",
     "psum_scatter_start", "pswapaxes", "ragged_all_to_all", "ragged_all_to_all_p", "ragged_dot", "ragged_dot_general",
     "random_gamma_grad", "reduce_window", "reduce_window_max_p", "reduce_window_min_p", "reduce_window_p", "reduce_window_shape_tuple",

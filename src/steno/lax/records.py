@@ -12,6 +12,7 @@ from steno.ops import (
     cumulative,
     dot,
     gather,
+    implicit,
     index,
     reduce,
     scan,
@@ -33,6 +34,7 @@ FAMILIES = (
     cumulative,
     dot,
     gather,
+    implicit,
     index,
     reduce,
     scan,
@@ -101,6 +103,7 @@ is_finite_p = OPS["is_finite"]
 le_p = OPS["le"]
 le_to_p = OPS["le_to"]
 lgamma_p = OPS["lgamma"]
+linear_solve_p = OPS["custom_linear_solve"]
 log_p = OPS["log"]
 log1p_p = OPS["log1p"]
 log2_p = OPS["log2"]

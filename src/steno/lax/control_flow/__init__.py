@@ -8,3 +8,5 @@ from steno.lax.control_flow.loops import fori_loop as fori_loop
 from steno.lax.control_flow.loops import map as map
 from steno.lax.control_flow.loops import scan as scan
 from steno.lax.control_flow.loops import while_loop as while_loop
+from steno.lax.control_flow.solves import custom_linear_solve as custom_linear_solve
+from steno.lax.control_flow.solves import custom_root as custom_root
