@@ -45,6 +45,10 @@ from steno.core.dtypes import float0 as float0
 from steno.core.trace import Array as Array
 from steno.core.trace import ensure_compile_time_eval as ensure_compile_time_eval
 from steno.core.trace import named_scope as named_scope
+from steno.custom_derivatives import closure_convert as closure_convert
+from steno.custom_derivatives import custom_gradient as custom_gradient
+from steno.custom_derivatives import custom_jvp as custom_jvp
+from steno.custom_derivatives import custom_vjp as custom_vjp
 from steno.derivatives import fwd_and_bwd as fwd_and_bwd
 from steno.derivatives import grad as grad
 from steno.derivatives import hessian as hessian

@@ -16,7 +16,7 @@ from steno._native import ArrayImpl, ShapedArray
 from steno.api import jit
 from steno.core import dtypes, source
 from steno.core.aval import typeof
-from steno.core.interpret import to_array, to_ndarray
+from steno.core.interpret import to_array
 from steno.core.jaxpr import ClosedJaxpr, DebugInfo, eval_jaxpr
 from steno.core.pytree import broadcast_prefix, equality_errors, keystr
 from steno.core.trace import Tracer
@@ -29,10 +29,11 @@ from steno.transforms.rules import (
     Axis,
     Linear,
     Zero,
+    as_array,
     as_value,
     full,
-    instantiate,
     is_differentiable,
+    materialize,
     move_axis,
     reshape,
     tangent_aval,
@@ -41,11 +42,6 @@ from steno.transforms.rules import (
 from steno.tree_util import Partial, PyTreeDef, tree_flatten, tree_map, tree_unflatten
 
 # Functions of flat values
-
-
-def as_array(x: Any) -> Any:
-    """A leaf as an array or tracer; numbers and NumPy arrays are converted."""
-    return x if isinstance(x, ArrayImpl | Tracer) else to_array(to_ndarray(x), typeof(x))
 
 
 def check_callable(fun: Any) -> None:
@@ -141,12 +137,6 @@ def _given_tangent(t: Any, x: Any) -> Any:
             f"jvp called with different primal and tangent shapes; Got primal shape {wanted.shape} and tangent shape as {np.shape(t)}"
         )
     return Zero(wanted) if dtype == dtypes.float0 else as_array(t)
-
-
-def materialize(t: Any) -> Any:
-    """A tangent or cotangent for a user: an array, of NumPy's for float0."""
-    t = instantiate(t)
-    return t if isinstance(t, np.ndarray) else as_array(t)
 
 
 # linearize
@@ -495,7 +485,13 @@ def value_and_grad(
     if reduce_axes:
         raise NotImplementedError("reduce_axes argument to grad is deprecated")
     argnums = _argnums(argnums)
-    return functools.wraps(fun)(_ValueAndGrad(fun, argnums, has_aux, holomorphic, allow_int, "value_and_grad").__call__)
+    both = _ValueAndGrad(fun, argnums, has_aux, holomorphic, allow_int, "value_and_grad")
+
+    @functools.wraps(fun)
+    def value_and_gradient(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
+        return both(*args, **kwargs)
+
+    return value_and_gradient
 
 
 @final

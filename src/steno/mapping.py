@@ -9,10 +9,10 @@ from typing import Any
 
 from steno.core.aval import typeof
 from steno.core.pytree import broadcast_prefix, prefix_errors
-from steno.derivatives import as_array, check_callable
+from steno.derivatives import check_callable
 from steno.tracing import argument_names
 from steno.transforms.batching import batch_flat
-from steno.transforms.rules import Axis, insert_axis, move_axis
+from steno.transforms.rules import Axis, as_array, insert_axis, move_axis
 from steno.tree_util import PyTreeDef, tree_flatten, tree_leaves, tree_unflatten
 
 

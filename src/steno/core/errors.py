@@ -105,7 +105,7 @@ class MissingRule(NotImplementedError):
     """An op lacks the rule a transformation or backend needs."""
 
     def __init__(self, op: Any, what: str, hint: str = "") -> None:
-        super().__init__(f"{what} of the op {op.name!r} is not implemented" + (f"; {hint}" if hint else ""))
+        super().__init__(f"{what} for {op.name!r} not implemented" + (f": {hint}" if hint else ""))
         self.op, self.what = op, what
 
 

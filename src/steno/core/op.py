@@ -37,8 +37,8 @@ class Op:
     """
 
     __slots__ = (
-        "__dict__", "__weakref__", "_types", "aliases", "axis_names", "batch", "cost", "dce", "effects", "expand", "jvp", "linearize", "lower",
-        "multiple_results", "name", "oracle", "parse", "partial_eval", "samples", "show", "subprograms", "transpose", "typ",
+        "__dict__", "__weakref__", "_types", "aliases", "axis_names", "batch", "cost", "dce", "effects", "expand", "jvp", "linearize",
+        "lower", "multiple_results", "name", "oracle", "parse", "partial_eval", "samples", "show", "subprograms", "transpose", "typ",
     )  # fmt: skip
 
     def __init__(

@@ -318,6 +318,8 @@ class JaxprTrace(Trace):
         found = self._const_of.get(id(x))
         if found is not None:
             return found[1]
+        if t is JitTracer and type(x.var) is Literal:
+            return x.var
         if isinstance(x, Tracer):
             check_not_escaped(x)
             return self._constant(x, x, x.aval)
@@ -379,10 +381,10 @@ class JaxprTrace(Trace):
             lines.append(f"The value was made here, by {made.op.name}: {source.summary(made.place)}{_line_of(made.place)}")
         return "\n".join(lines)
 
-    def _equation_of(self, var: Var) -> JaxprEqn | None:
+    def _equation_of(self, var: Atom) -> JaxprEqn | None:
         return next((e for e in reversed(self.eqns) if var in e.outvars), None)
 
-    def _dependence(self, var: Var) -> tuple[list[int], JaxprEqn | None]:
+    def _dependence(self, var: Atom) -> tuple[list[int], JaxprEqn | None]:
         """The positions of the inputs a variable depends on, and the first equation it depends on."""
         wanted: set[Any] = {var}
         first = None

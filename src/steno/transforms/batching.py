@@ -157,7 +157,7 @@ def batch_flat(
 
 
 @remembered
-def _batch_jaxpr(closed: ClosedJaxpr, axis: Axis, in_dims: Dims, front: bool, instantiate: Flags) -> tuple[ClosedJaxpr, Dims]:
+def batch_with_dims(closed: ClosedJaxpr, axis: Axis, in_dims: Dims, front: bool, instantiate: Flags) -> tuple[ClosedJaxpr, Dims]:
     out_dims: Dims = ()
 
     def run(*args: Any) -> list[Any]:
@@ -174,7 +174,7 @@ def _batch_jaxpr(closed: ClosedJaxpr, axis: Axis, in_dims: Dims, front: bool, in
 
 def batch_program(closed: ClosedJaxpr, axis: Axis, dims: Sequence[int | None]) -> tuple[ClosedJaxpr, Dims]:
     """The program on a batch, with the batch axes of inputs and outputs wherever they are."""
-    return _batch_jaxpr(closed, axis, tuple(dims), False, (False,) * len(closed.jaxpr.outvars))
+    return batch_with_dims(closed, axis, tuple(dims), False, (False,) * len(closed.jaxpr.outvars))
 
 
 def batch_jaxpr(
@@ -182,5 +182,5 @@ def batch_jaxpr(
 ) -> tuple[ClosedJaxpr, Flags]:
     """The program on a batch, batch axes in front. Also returns which outputs are batched; those to be `instantiate`d always are."""
     dims = tuple(0 if b else None for b in in_batched)
-    out, out_dims = _batch_jaxpr(closed, axis, dims, True, flags(instantiate, len(closed.jaxpr.outvars)))
+    out, out_dims = batch_with_dims(closed, axis, dims, True, flags(instantiate, len(closed.jaxpr.outvars)))
     return out, tuple(d is not None for d in out_dims)

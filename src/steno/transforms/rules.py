@@ -10,12 +10,14 @@ from typing import Any, Final, final
 
 import numpy as np
 
-from steno._native import ArrayImpl, ShapedArray
+from steno._native import ArrayImpl, ShapedArray, current_trace
 from steno.core import dtypes
 from steno.core.aval import TypedScalar, python_scalar, scalar_aval, scalar_value, typed_scalar, typeof
+from steno.core.interpret import to_array, to_ndarray
+from steno.core.jaxpr import Literal
 from steno.core.op import OPS, Op
 from steno.core.record import record
-from steno.core.trace import Tracer
+from steno.core.trace import JaxprTrace, JitTracer, Tracer
 
 # Values
 
@@ -104,6 +106,25 @@ def as_value(x: Any) -> Any:
     if isinstance(x, np.generic | np.ndarray):
         return ArrayImpl.from_numpy(np.asarray(x, aval.dtype), aval)
     return typed_scalar(x, aval.dtype, aval.weak_type)
+
+
+def as_array(x: Any) -> Any:
+    """A leaf of arguments or results as an array or tracer; numbers and NumPy arrays are converted. TypeError if it is none."""
+    if isinstance(x, ArrayImpl | Tracer):
+        return x
+    if type(x) in (float, int, bool, complex):
+        x = python_scalar(x)
+    if type(x) is TypedScalar:
+        trace = current_trace()
+        if type(trace) is JaxprTrace:
+            return JitTracer(trace, Literal(x.value, x.aval))
+    return to_array(to_ndarray(x), typeof(x))
+
+
+def materialize(x: Any) -> Any:
+    """A tangent or cotangent for a user: an array, of NumPy's for float0."""
+    x = instantiate(x)
+    return x if isinstance(x, np.ndarray) else as_array(x)
 
 
 # Ops that rules need
