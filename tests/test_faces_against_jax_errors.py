@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
 from peer import NO_JAX, Arr, Expr, Failure, compare_all, peer, run_here
 
 VARIABLES = {
-    "f": Arr(np.ones(3, np.float32)), "i": Arr(np.arange(3, dtype=np.int32)), "m": Arr(np.ones((2, 3), np.float32)), "t": Arr(np.ones((4, 5, 6), np.float32)),
-    "c": Arr(np.ones(3, np.complex64)), "b": Arr(np.ones(3, bool)),
-}  # fmt: skip
+    "f": Arr(np.ones(3, np.float32)),
+    "i": Arr(np.arange(3, dtype=np.int32)),
+    "m": Arr(np.ones((2, 3), np.float32)),
+    "t": Arr(np.ones((4, 5, 6), np.float32)),
+    "c": Arr(np.ones(3, np.complex64)),
+    "b": Arr(np.ones(3, bool)),
+}
 
-# where the class is a different one on purpose: a MemoryError for what no memory holds, a Python class for an internal one of JAX's compiler
 NUMPY = """
 jnp.add(f, "a")
 jnp.add([1], f)

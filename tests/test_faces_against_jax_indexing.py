@@ -6,27 +6,41 @@ from typing import Any
 
 import numpy as np
 import pytest
+from peer import NO_JAX, Arr, Expr, compare_all, peer
 
 import steno.numpy as jnp
-from peer import NO_JAX, Arr, Expr, compare_all, peer
 
 with_jax = pytest.mark.skipif(peer() is None, reason=NO_JAX)
 
 VARIABLES = {
-    "f": Arr(np.arange(3, dtype=np.float32)), "i": Arr(np.arange(3, dtype=np.int32)), "m": Arr(np.arange(6, dtype=np.float32).reshape(2, 3)),
-    "t": Arr(np.arange(120, dtype=np.float32).reshape(4, 5, 6)), "s": Arr(np.float32(3)), "u": Arr(np.array([2, 0], np.uint8)), "k": Arr(np.array([5, -5, -1], np.int32)),
-    "a": Arr(np.array([0, 1], np.int32)), "b3": Arr(np.array([True, False, True])), "z": Arr(np.zeros((0, 3), np.float32)), "w": Arr(np.arange(3, dtype=np.float32), weak=True),
+    "f": Arr(np.arange(3, dtype=np.float32)),
+    "i": Arr(np.arange(3, dtype=np.int32)),
+    "m": Arr(np.arange(6, dtype=np.float32).reshape(2, 3)),
+    "t": Arr(np.arange(120, dtype=np.float32).reshape(4, 5, 6)),
+    "s": Arr(np.float32(3)),
+    "u": Arr(np.array([2, 0], np.uint8)),
+    "k": Arr(np.array([5, -5, -1], np.int32)),
+    "a": Arr(np.array([0, 1], np.int32)),
+    "b3": Arr(np.array([True, False, True])),
+    "z": Arr(np.zeros((0, 3), np.float32)),
+    "w": Arr(np.arange(3, dtype=np.float32), weak=True),
     "j": Arr(np.int32(1)),
-}  # fmt: skip
+}
 
 READS = """
-f[0] f[-1] f[5] f[-5] f[j] f[jnp.array(5)] f[jnp.array(-5)] f[k] f[(0,),] f[([0,1],)] m[[0,1],[0,1]] m[([0,1],),] f[None] f[True] f[False] m[True] m[True,0] m[:,True]
-f[f>0] m[m>2] m[jnp.array([True,False])] m[:,b3] m[0,b3] m[jnp.array([True,False]),b3] f[np.array([True,False,True])] f[jnp.array([],int)] f[np.int64(1)] f[np.array(1)]
-f[1:5] f[::-2] f[5:1:-1] f[j:2] f[jnp.array(0):jnp.array(2)] f[2:1] m[1:1,0] t[0,:,a] t[:,0,a] t[a,:,0] t[a,None,a] t[None,a,a] t[:,a[None],None,:] t[a[:,None],i] t[j,:,a] t[0,a] t[j]
-t[...,a] t[a,...,0] t[a,...,a] t[jnp.array([[True]*5]*4)] t[0:2,jnp.array([[True]*6]*5)] f[u] f[u[0]] f[i,] f[slice(0,2)] f[a,...] t[1,2,3] t[1,:,::2] t[a[None],1:3] t[1:3,a,::-1]
-t[a,1:3,a] t[np.array([],int)] t[(slice(None),)*3] a[jnp.array([[0]])] s[()] s[None] s[...] s[True] t[:,:,-1] t[::2,::3,::-1] t[-1:,1,None] m[...,0] m[0,...] m[:,j] m[j,1:] m[j,j]
-m[j,::2] w[0] w[a] z[:,1] t[a,a,a] t[a,a] t[0,0,a] t[None,...,None] t[1:-1,None,2:,...] m[np.array([[0,1],[1,0]])] m[:,jnp.int8(-1)] f[jnp.array([-1],'int8')] m.at[0].get() f.at[5].get()
-""".split()  # noqa: SIM905
+f[0] f[-1] f[5] f[-5] f[j] f[jnp.array(5)] f[jnp.array(-5)] f[k] f[(0,),] f[([0,1],)] m[[0,1],[0,1]] m[([0,1],),] f[None] f[True]
+f[False] m[True] m[True,0] m[:,True]
+f[f>0] m[m>2] m[jnp.array([True,False])] m[:,b3] m[0,b3] m[jnp.array([True,False]),b3] f[np.array([True,False,True])]
+f[jnp.array([],int)] f[np.int64(1)] f[np.array(1)]
+f[1:5] f[::-2] f[5:1:-1] f[j:2] f[jnp.array(0):jnp.array(2)] f[2:1] m[1:1,0] t[0,:,a] t[:,0,a] t[a,:,0] t[a,None,a] t[None,a,a]
+t[:,a[None],None,:] t[a[:,None],i] t[j,:,a] t[0,a] t[j]
+t[...,a] t[a,...,0] t[a,...,a] t[jnp.array([[True]*5]*4)] t[0:2,jnp.array([[True]*6]*5)] f[u] f[u[0]] f[i,] f[slice(0,2)] f[a,...]
+t[1,2,3] t[1,:,::2] t[a[None],1:3] t[1:3,a,::-1]
+t[a,1:3,a] t[np.array([],int)] t[(slice(None),)*3] a[jnp.array([[0]])] s[()] s[None] s[...] s[True] t[:,:,-1] t[::2,::3,::-1]
+t[-1:,1,None] m[...,0] m[0,...] m[:,j] m[j,1:] m[j,j]
+m[j,::2] w[0] w[a] z[:,1] t[a,a,a] t[a,a] t[0,0,a] t[None,...,None] t[1:-1,None,2:,...] m[np.array([[0,1],[1,0]])] m[:,jnp.int8(-1)]
+f[jnp.array([-1],'int8')] m.at[0].get() f.at[5].get()
+""".split()
 MODES = """
 f.at[k].get()
 f.at[k].get(mode="fill")
@@ -143,7 +157,7 @@ lax.dynamic_update_index_in_dim(m, f, -1, 0)
 lax.dynamic_update_slice_in_dim(m, f[None], 1, 0)
 lax.gather(m, jnp.array([[0], [1], [9]]), lax.GatherDimensionNumbers((1,), (0,), (0,)), (1, 3))
 lax.gather(m, jnp.array([[0], [1], [9]]), lax.GatherDimensionNumbers((1,), (0,), (0,)), (1, 3), mode="clip")
-lax.gather(m, jnp.array([[0], [9]]), lax.GatherDimensionNumbers((1,), (0,), (0,)), (1, 3), mode=lax.GatherScatterMode.FILL_OR_DROP, fill_value=5)
+lax.gather(m, jnp.array([[0], [9]]), lax.GatherDimensionNumbers((1,), (0,), (0,)), (1, 3), mode="fill", fill_value=5)
 lax.gather(t, jnp.array([[[0, 1]], [[2, 3]]]), lax.GatherDimensionNumbers((2, 3), (0,), (0, 2)), (1, 5, 2))
 lax.gather(m, jnp.array([[2], [0]]), lax.GatherDimensionNumbers((), (1,), (1,), (0,), (0,)), (1, 1))
 lax.scatter(m, jnp.array([[1], [9]]), jnp.ones((2, 3)), lax.ScatterDimensionNumbers((1,), (0,), (0,)))

@@ -50,7 +50,8 @@ class DotAlgorithmPreset(enum.Enum):
 
 
 _PRECISIONS = {
-    "highest": Precision.HIGHEST, "float32": Precision.HIGHEST, "high": Precision.HIGH, "bfloat16_3x": Precision.HIGH, "tensorfloat32": Precision.HIGH,
+    "highest": Precision.HIGHEST, "float32": Precision.HIGHEST,
+    "high": Precision.HIGH, "bfloat16_3x": Precision.HIGH, "tensorfloat32": Precision.HIGH,
     "default": Precision.DEFAULT, "bfloat16": Precision.DEFAULT, "fastest": Precision.DEFAULT,
 }  # fmt: skip
 
@@ -62,7 +63,7 @@ def _one_precision(x: Any) -> Precision:
         return Precision.DEFAULT
     if isinstance(x, str) and x in _PRECISIONS:
         return _PRECISIONS[x]
-    raise ValueError(f"Precision values must be None, a lax.Precision or one of {sorted(_PRECISIONS)}, got {x!r}")
+    raise ValueError(f"precision: expected None, a Precision or one of {', '.join(_PRECISIONS)}, got {x!r}")
 
 
 def canonical_precision(precision: PrecisionLike) -> Any:
@@ -77,11 +78,12 @@ def canonical_precision(precision: PrecisionLike) -> Any:
         return DotAlgorithmPreset[precision]
     if isinstance(precision, str) and precision not in _PRECISIONS:
         raise ValueError(
-            f"Precision argument must be None, one of {sorted(_PRECISIONS)}, a lax.Precision, a tuple of two of these, or a lax.DotAlgorithm(Preset); got {precision!r}"
+            f"precision: expected None, one of {', '.join(_PRECISIONS)}, a Precision, a pair of these, a DotAlgorithm or a preset's name, "
+            f"got {precision!r}"
         )
     if isinstance(precision, list | tuple):
         if len(precision) != 2:
-            raise ValueError(f"Precision argument must have one value for each of the two operands, got {precision}")
+            raise ValueError(f"precision: a pair has one value for each operand, got {precision}")
         return tuple(map(_one_precision, precision))
     one = _one_precision(precision)
     return (one, one)
@@ -98,7 +100,8 @@ def dot_general(
 ) -> Array:
     """Sums of products: `((lhs contracting, rhs contracting), (lhs batch, rhs batch))`.
 
-    The result's axes are the batch axes, lhs's others, rhs's others. Its dtype is `preferred_element_type`, or that of the wider operand."""
+    The result's axes are the batch axes, lhs's others, rhs's others. Its dtype is `preferred_element_type`, or that of the wider
+    operand."""
     (lc, rc), (lb, rb) = dimension_numbers
     numbers = (
         (integers("dot_general", "contracting dimensions", lc), integers("dot_general", "contracting dimensions", rc)),
@@ -133,8 +136,8 @@ def dot(
         if not (1 <= m <= 2 and 1 <= n <= 2 and (m >= n or x.aval.shape[-1] == y.aval.shape[0])) or x.aval.shape[-1] != y.aval.shape[0]:
             error = ValueError if not (1 <= m <= 2 and 1 <= n <= 2) or (m, n) == (1, 2) else TypeError
             raise error(
-                "jax.lax.dot: dimension_numbers must be specified when not performing simple un-batched matrix-matrix, matrix-vector, or "
-                f"vector-vector products; got lhs_shape={x.aval.shape} rhs_shape={y.aval.shape}"
+                f"dot: without dimension_numbers, operands must be vectors or matrices that fit, got shapes {x.aval.shape} "
+                f"and {y.aval.shape}"
             )
         dimension_numbers = (((m - 1,), (0,)), ((), ()))
     return dot_general(x, y, dimension_numbers, precision, preferred_element_type)
@@ -145,9 +148,9 @@ def batch_matmul(lhs: Array, rhs: Array, precision: PrecisionLike = None) -> Arr
     x, y = as_operand("batch_matmul", lhs, 0), as_operand("batch_matmul", rhs, 1)
     n, m = x.aval.ndim, y.aval.ndim
     if min(n, m) < 2:
-        raise ValueError(f"Arguments to batch_matmul must be at least 2D, got {n}, {m}")
+        raise ValueError(f"batch_matmul: expected matrices, got shapes {x.aval.shape} and {y.aval.shape}")
     if n != m:
-        raise ValueError(f"Arguments to batch_matmul must have same ndim, got {n}, {m}")
+        raise ValueError(f"batch_matmul: operands must have equal numbers of axes, got shapes {x.aval.shape} and {y.aval.shape}")
     batch = tuple(range(n - 2))
     return dot_general(x, y, (((n - 1,), (n - 2,)), (batch, batch)), precision)
 

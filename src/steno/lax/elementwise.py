@@ -1,4 +1,5 @@
-"""Elementwise functions of lax: strict about dtypes and ranks, as JAX's are. Operands of rank 0, Python numbers included, go with any shape."""
+"""Elementwise functions of lax: strict about dtypes and ranks, as JAX's are. Operands of rank 0, Python numbers included, go with any
+shape."""
 
 from __future__ import annotations
 
@@ -205,7 +206,7 @@ def clamp(min: ArrayLike, x: ArrayLike, max: ArrayLike) -> Array:
 def select_n(which: ArrayLike, *cases: ArrayLike) -> Array:
     """`cases[which]`, element by element. `which`: bool (False is the first case) or int32, a scalar or of the cases' shape."""
     if not cases:
-        raise ValueError("select_n() must have at least one case")
+        raise ValueError("select_n: there are no cases")
     return p.select_n_p(as_operand("select_n", which), *(as_operand("select_n", c, k + 1) for k, c in enumerate(cases)))
 
 
@@ -222,7 +223,7 @@ def convert_element_type(operand: ArrayLike, new_dtype: DTypeLike) -> Array:
     d = check_dtype(new_dtype, "convert_element_type")
     x = as_operand("convert_element_type", operand)
     if isinstance(d, dtypes.KeyDType) != isinstance(x.aval.dtype, dtypes.KeyDType):
-        raise TypeError(f"Cannot convert_element_type from {dtypes.name(x.aval.dtype)} to {dtypes.name(d)}")
+        raise TypeError(f"convert_element_type: there is no conversion from {dtypes.name(x.aval.dtype)} to {dtypes.name(d)}")
     return as_array("convert_element_type", convert(x, d))
 
 

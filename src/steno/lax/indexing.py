@@ -25,18 +25,16 @@ def _starts(fun: str, shape: Shape, start_indices: Any, negative: bool | Sequenc
     if isinstance(start_indices, ArrayImpl | Tracer | np.ndarray):
         vector = as_array(fun, start_indices, 1)
         if vector.ndim != 1 or vector.shape[0] != len(shape):
-            raise ValueError(f"Length of slice indices must match number of operand dimensions ({vector.size} vs {shape})")
+            raise ValueError(f"{fun}: there must be a start for each axis, got {vector.size} for shape {shape}")
         starts = p.unstack_p(vector, axis=0)
     else:
         starts = [as_operand(fun, i, 1) for i in start_indices]
     if len(starts) != len(shape):
-        raise ValueError(f"Length of slice indices must match number of operand dimensions ({len(starts)} vs {shape})")
+        raise ValueError(f"{fun}: there must be a start for each axis, got {len(starts)} for shape {shape}")
     if any(i.aval.shape for i in starts):
-        raise TypeError(f"start_indices arguments to {fun} must be scalars, got indices {tuple(i.aval for i in starts)}")
+        raise TypeError(f"{fun}: start_indices must be scalars, got {', '.join(i.aval.str_short() for i in starts)}")
     if any(not dtypes.is_integer(i.aval.dtype) for i in starts):
-        raise TypeError(
-            f"index arguments to {fun} must be integers of the same type, got: {', '.join(dtypes.name(i.aval.dtype) for i in starts)}"
-        )
+        raise TypeError(f"{fun}: start_indices must be integers, got dtypes {', '.join(dtypes.name(i.aval.dtype) for i in starts)}")
     if not starts:
         return []
     # weakly typed ones (Python numbers) follow the others

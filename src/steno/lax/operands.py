@@ -39,9 +39,7 @@ def as_operand(fun: str, x: Any, position: int = 0) -> Any:
     method = getattr(t, "__jax_array__", None)
     if method is not None:
         return as_operand(fun, method(x), position)
-    raise TypeError(
-        f"Error interpreting argument to {fun} as a JAX value. The problematic value is of type {t} and was passed to {fun} at position {position}."
-    )
+    raise TypeError(f"{fun}: argument {position} must be an array or a number, got {t}")
 
 
 def as_array(fun: str, x: Any, position: int = 0) -> Array:
@@ -69,12 +67,14 @@ def elementwise(op: Op, *xs: Any) -> Array:
     if all(s == shapes[0] for s in shapes):
         return op(*xs)
     if len({len(s) for s in shapes}) > 1:
-        raise TypeError(f"{op.name}: arrays must have the same number of dimensions, got shapes {', '.join(str(a.shape) for a in avals)}")
+        raise TypeError(
+            f"{op.name}: operands must have equal numbers of axes (or none), got shapes {', '.join(str(a.shape) for a in avals)}"
+        )
     shape = []
     for sizes in zip(*shapes, strict=True):
         wide = {n for n in sizes if n != 1}
         if len(wide) > 1:
-            raise TypeError(f"{op.name} got incompatible shapes for broadcasting: {', '.join(str(a.shape) for a in avals)}.")
+            raise TypeError(f"{op.name}: shapes {', '.join(str(a.shape) for a in avals)} cannot be broadcast together")
         shape.append(wide.pop() if wide else 1)
     return op(*(x if a.shape in ((), tuple(shape)) else spread(x, tuple(shape)) for x, a in zip(xs, avals, strict=True)))
 
@@ -86,17 +86,18 @@ def spread(x: Any, shape: Shape) -> Array:
 
 
 def check_dtype(dtype: DTypeLike, fun: str) -> Any:
-    """A user's dtype argument, canonicalised, with a warning where 64 bits were asked for by name and x64 is off. TypeError for what has no arrays."""
+    """A user's dtype argument, canonicalised, with a warning where 64 bits were asked for by name and x64 is off. TypeError for what has
+    no arrays."""
     d = dtypes.as_dtype(dtype)
     if isinstance(d, dtypes.KeyDType):
         return d
     if not dtypes.is_valid(d):
-        raise TypeError(f"JAX only supports number, bool, and string dtypes, got dtype {dtype} in {fun}")
+        raise TypeError(f"{fun}: there are no arrays of dtype {dtype}; wanted a bool or numeric one")
     c = dtypes.canonical(d)
     if c != d and dtype not in _PYTHON:
         warnings.warn(
-            f"Explicitly requested dtype {dtypes.name(d)} requested in {fun} is not available, and will be truncated to dtype {dtypes.name(c)}. "
-            "To enable more dtypes, set the jax_enable_x64 configuration option or the JAX_ENABLE_X64 shell environment variable.",
+            f"{fun}: dtype {dtypes.name(d)} was asked for, and {dtypes.name(c)} is given: 64-bit types are off. "
+            "They are switched on by jax_enable_x64 (config.update, or JAX_ENABLE_X64 in the environment).",
             UserWarning,
             stacklevel=4,
         )
@@ -139,10 +140,10 @@ def shape_argument(fun: str, shape: Any) -> Shape:
     if isinstance(shape, int | np.integer):
         shape = (shape,)
     if isinstance(shape, Tracer) or not hasattr(shape, "__iter__") or isinstance(shape, str):
-        raise TypeError(f"Shapes must be 1D sequences of concrete values of integer type, got {shape}.")
+        raise TypeError(f"{fun}: a shape is a sequence of integers that are known while tracing, got {shape}")
     out = integers(fun, "shape", tuple(shape))
     if any(n < 0 for n in out):
-        raise TypeError(f"{fun} shape must have every element be nonnegative, got {out}.")
+        raise TypeError(f"{fun}: shape must not hold negative sizes, got {out}")
     return out
 
 
@@ -150,5 +151,5 @@ def canonical_axis(axis: Any, ndim: int) -> int:
     """ValueError for what is out of bounds."""
     k = operator.index(axis)
     if not -ndim <= k < ndim:
-        raise ValueError(f"axis {k} is out of bounds for array of dimension {ndim}")
+        raise ValueError(f"axis {k} is out of bounds for an array of rank {ndim}")
     return k % ndim

@@ -21,9 +21,11 @@ from steno.lax.shape import broadcasted_iota, reshape
 def _axes(fun: str, axes: Sequence[int], x: Any) -> Shape:
     out = integers(fun, "axes", tuple(axes))
     if len(set(out)) != len(out):
-        raise ValueError(f"duplicate value in 'axes' of reduction: {out}")
+        raise ValueError(f"{fun}: axes must be distinct, got {out}")
     if any(not 0 <= a < x.aval.ndim for a in out):
-        raise ValueError(f"reduction axes {out} contains out-of-bounds indices for {x.aval.str_short()}.")
+        raise ValueError(
+            f"{fun}: axes {out} are out of bounds for an operand of type {x.aval.str_short()}; wanted 0 <= axis < {x.aval.ndim}"
+        )
     return out
 
 
@@ -55,12 +57,14 @@ def _arg_reduction(op: Any, operand: ArrayLike, axis: int, index_dtype: DTypeLik
     x = as_operand(op.name, operand)
     k = operator.index(axis)
     if not 0 <= k < x.aval.ndim:
-        raise ValueError(f"Invalid axis {axis} for operand shape {x.aval.shape}")
+        raise ValueError(
+            f"{op.name}: axis {axis} is out of bounds for an operand of shape {x.aval.shape}; wanted 0 <= axis < {x.aval.ndim}"
+        )
     if x.aval.shape[k] < 1:
-        raise ValueError(f"argmin and argmax require non-empty reduced dimension. operand.shape={x.aval.shape} axis={k}")
+        raise ValueError(f"{op.name}: there are no elements along axis {k} of an operand of shape {x.aval.shape}")
     d = check_dtype(index_dtype, op.name)
     if not dtypes.is_integer(d):
-        raise TypeError(f"index_dtype must be an integer type, but got {dtypes.name(d)}")
+        raise TypeError(f"{op.name}: index_dtype must be an integer dtype, got {dtypes.name(d)}")
     return op(x, axes=(k,), index_dtype=d)
 
 
@@ -81,7 +85,7 @@ def _cumulative(op: Any, doc: str) -> Callable[..., Array]:
         if k < 0:
             raise ValueError(f"{op.name}: axis must not be negative, got {axis}")
         if k >= x.aval.ndim:
-            raise ValueError(f"axis {axis} is out of bounds for array of shape {x.aval.shape}")
+            raise ValueError(f"{op.name}: axis {axis} is out of bounds for an operand of shape {x.aval.shape}")
         return op(x, axis=k, reverse=bool(reverse))
 
     fun.__name__ = fun.__qualname__ = op.name
@@ -103,7 +107,7 @@ def reduce(
     xs, tree = tree_flatten(operands)
     starts, start_tree = tree_flatten(init_values)
     if tree != start_tree:
-        raise ValueError(f"Operands must have the same tree structure as init_values: {tree} vs. {start_tree}")
+        raise ValueError(f"reduce: operands and initial values must have one tree structure, got {tree} and {start_tree}")
     xs = [as_operand("reduce", x, k) for k, x in enumerate(xs)]
     starts = [as_operand("reduce", x, k) for k, x in enumerate(starts)]
     for x, start in zip(xs, starts, strict=True):
@@ -131,12 +135,12 @@ def sort(operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: in
     """One array sorted along an axis; or several of one shape, sorted together by the first `num_keys`. NaNs come last."""
     several = isinstance(operand, Sequence) and not isinstance(operand, str)
     if several and not operand:
-        raise TypeError("Sort requires at least one operand")
+        raise TypeError("sort: there are no operands")
     xs = [as_operand("sort", x, k) for k, x in enumerate(operand if several else (operand,))]
     if not 1 <= num_keys <= len(xs):
-        raise ValueError(f"num_keys={num_keys} must be between 1 and len(operand)={len(xs)}")
+        raise ValueError(f"sort: num_keys must lie between 1 and the number of operands, {len(xs)}, got {num_keys}")
     if any(x.aval.shape != xs[0].aval.shape for x in xs):
-        raise TypeError(f"Arguments to sort must have equal shapes, got: {' '.join(str(x.aval.shape) for x in xs)}")
+        raise TypeError(f"sort: operands must have one shape, got {', '.join(str(x.aval.shape) for x in xs)}")
     axis = canonical_axis(dimension, xs[0].aval.ndim)
     out = p.sort_p(*xs, dimension=axis, is_stable=bool(is_stable), num_keys=int(num_keys))
     return tuple(out) if several else out[0]
@@ -153,16 +157,14 @@ def top_k(operand: ArrayLike, k: int, *, axis: int = -1, is_stable: bool = True)
     x = as_array("top_k", operand)
     k = operator.index(k)
     if k < 0:
-        raise ValueError(f"k argument to top_k must be nonnegative, got {k}")
+        raise ValueError(f"top_k: k must not be negative, got {k}")
     if dtypes.is_complex(x.dtype):
-        raise ValueError("top_k is not compatible with complex inputs.")
+        raise ValueError(f"top_k: complex numbers have no order, got dtype {dtypes.name(x.dtype)}")
     if not x.ndim:
-        raise TypeError("top_k operand must have >= 1 dimension, got ()")
+        raise TypeError("top_k: a scalar has no axis")
     axis = canonical_axis(axis, x.ndim)
     if k > x.shape[axis]:
-        raise ValueError(
-            f"k argument to top_k must be no larger than size along axis; got k={k} with shape={list(x.shape)} and axis={axis}"
-        )
+        raise ValueError(f"top_k: k must be no larger than the size of the axis, got k={k} for shape {x.shape} and axis {axis}")
     return list(p.top_k_p(x, k=k, axis=axis, is_stable=bool(is_stable)))
 
 

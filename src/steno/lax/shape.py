@@ -38,7 +38,7 @@ def broadcast_shapes(*shapes: Sequence[int]) -> Shape:
     for sizes in zip(*((1,) * (rank - len(s)) + tuple(s) for s in shapes), strict=True):
         wide = {n for n in sizes if n != 1}
         if len(wide) > 1:
-            raise ValueError(f"Incompatible shapes for broadcasting: shapes={[tuple(s) for s in shapes]}")
+            raise ValueError(f"shapes {', '.join(str(tuple(s)) for s in shapes)} cannot be broadcast together")
         out.append(wide.pop() if wide else 1)
     return tuple(out)
 
@@ -72,7 +72,7 @@ def broadcast_like(arr: ArrayLike, like_arr: ArrayLike) -> Array:
     """`arr` broadcast by NumPy's rules to the shape of `like_arr`."""
     x, shape = as_array("broadcast_like", arr), typeof(like_arr).shape
     if broadcast_shapes(x.shape, shape) != shape:
-        raise ValueError(f"Incompatible shapes for broadcasting: shapes={[x.shape, shape]}")
+        raise ValueError(f"broadcast_like: shape {x.shape} cannot be broadcast to {shape}")
     return broadcast_in_dim(x, shape, range(len(shape) - x.ndim, len(shape)))
 
 
@@ -83,7 +83,7 @@ def reshape(operand: ArrayLike, new_sizes: Any, dimensions: Sequence[int] | None
         new_sizes = (new_sizes,)
     sizes = integers("reshape", "new_sizes", new_sizes)
     if any(n < 0 for n in sizes):
-        raise TypeError(f"reshape new_sizes must all be positive, got {sizes}.")
+        raise TypeError(f"reshape: new_sizes must not hold negative sizes, got {sizes}")
     dims = None if dimensions is None else integers("reshape", "dimensions", dimensions)
     if dims == tuple(range(x.ndim)):
         dims = None
@@ -97,7 +97,7 @@ def collapse(operand: Array, start_dimension: int, stop_dimension: int | None = 
     x = as_array("collapse", operand)
     lo, hi, _ = slice_of(start_dimension, stop_dimension, None).indices(x.ndim)
     if hi < lo:
-        raise ValueError(f"Invalid dimension range passed to collapse: {x.shape}[{start_dimension}:{stop_dimension}]")
+        raise ValueError(f"collapse: the axes from {start_dimension} to {stop_dimension} of shape {x.shape} run backwards")
     return reshape(x, (*x.shape[:lo], math.prod(x.shape[lo:hi]), *x.shape[hi:]))
 
 
@@ -118,7 +118,7 @@ def squeeze(array: ArrayLike, dimensions: Sequence[int]) -> Array:
     x = as_array("squeeze", array)
     dims = tuple(canonical_axis(d, x.ndim) for d in dimensions)
     if len(set(dims)) != len(dims):
-        raise ValueError(f"dimensions are not unique: {tuple(dimensions)}")
+        raise ValueError(f"squeeze: dimensions must be distinct, got {tuple(dimensions)}")
     return p.squeeze_p(x, dimensions=tuple(sorted(dims))) if dims else x
 
 
@@ -126,11 +126,11 @@ def expand_dims(array: ArrayLike, dimensions: Sequence[int]) -> Array:
     """New axes of size 1 at the given positions of the result."""
     x = as_array("expand_dims", array)
     if len(set(dimensions)) != len(tuple(dimensions)):
-        raise ValueError(f"repeated axis in lax.expand_dims: {tuple(dimensions)}")
+        raise ValueError(f"expand_dims: dimensions must be distinct, got {tuple(dimensions)}")
     rank = x.ndim + len(tuple(dimensions))
     new = [canonical_axis(d, rank) for d in dimensions]
     if len(set(new)) != len(new):
-        raise ValueError(f"repeated axis in lax.expand_dims: {tuple(new)}")
+        raise ValueError(f"expand_dims: dimensions must be distinct, got {tuple(dimensions)}")
     if not new:
         return x
     kept = [d for d in range(rank) if d not in new]
@@ -144,7 +144,7 @@ def concatenate(operands: Sequence[ArrayLike] | Array, dimension: int) -> Array:
     """Arrays of one dtype, one after the other along an axis; their other sizes agree."""
     xs = [as_operand("concatenate", x, k) for k, x in enumerate(operands)]
     if not xs:
-        raise ValueError("concatenate requires a non-empty sequences of arrays")
+        raise ValueError("concatenate: there are no operands")
     if len(xs) == 1 and xs[0].aval.ndim and 0 <= dimension < xs[0].aval.ndim:
         return as_array("concatenate", xs[0])
     return p.concatenate_p(*xs, dimension=int(dimension))
@@ -154,7 +154,7 @@ def stack(operands: Sequence[ArrayLike] | Array, axis: int = 0) -> Array:
     """Arrays of one shape and dtype along a new axis."""
     xs = [as_operand("stack", x, k) for k, x in enumerate(operands)]
     if not xs:
-        raise ValueError("stack requires a non-empty sequence of arrays")
+        raise ValueError("stack: there are no operands")
     return p.stack_p(*xs, axis=canonical_axis(axis, xs[0].aval.ndim + 1))
 
 
@@ -203,7 +203,7 @@ def slice_in_dim(operand: Array, start_index: int | None, limit_index: int | Non
     n = x.shape[axis]
     (step,) = integers("slice_in_dim", "stride", (stride,))
     if step <= 0:
-        raise TypeError(f"slice strides must be positive, got {step}")
+        raise TypeError(f"slice_in_dim: stride must be positive, got {step}")
     start = 0 if start_index is None else integers("slice_in_dim", "start_index", (start_index,))[0]
     limit = n if limit_index is None else integers("slice_in_dim", "limit_index", (limit_index,))[0]
     start, limit = (k + n if k < 0 else k for k in (start, limit))
@@ -215,7 +215,7 @@ def slice_in_dim(operand: Array, start_index: int | None, limit_index: int | Non
 def canonical_axis_of(axis: int, ndim: int) -> int:
     """IndexError beyond the rank, as JAX has it for slices along an axis."""
     if not -ndim <= axis < ndim:
-        raise IndexError(f"axis {axis} is out of bounds for array of dimension {ndim}")
+        raise IndexError(f"axis {axis} is out of bounds for an array of rank {ndim}")
     return axis % ndim
 
 
@@ -226,7 +226,7 @@ def index_in_dim(operand: Array, index: int, axis: int = 0, keepdims: bool = Tru
     (k,) = integers("index_in_dim", "index", (index,))
     n = x.shape[axis]
     if not -n <= k < n:
-        raise IndexError(f"index {k} is out of bounds for axis {axis} with size {n}")
+        raise IndexError(f"index_in_dim: index {k} is out of bounds for axis {axis}, of size {n}")
     out = slice_in_dim(x, k % n, k % n + 1, 1, axis)
     return out if keepdims else squeeze(out, (axis,))
 
@@ -247,7 +247,7 @@ def full(shape: Sequence[int] | int, fill_value: ArrayLike, dtype: DTypeLike | N
     """An array of one value, a scalar; without a dtype, of the value's own (weak for a Python number)."""
     x = as_operand("full", fill_value, 1)
     if x.aval.shape:
-        raise TypeError(f"full must be called with scalar fill_value, got fill_value.shape {x.aval.shape}.")
+        raise TypeError(f"full: fill_value must be a scalar, got shape {x.aval.shape}")
     if dtype is not None:
         d = check_dtype(dtype, "full")
         if type(x) is TypedScalar and dtypes.kind(d) != "c" and dtypes.kind(x.aval.dtype) == "c":
@@ -268,7 +268,7 @@ def full_like(x: Any, fill_value: ArrayLike, dtype: DTypeLike | None = None, sha
     d = aval.dtype if dtype is None else check_dtype(dtype, "full_like")
     value = as_operand("full_like", fill_value, 1)
     if value.aval.shape:
-        raise TypeError(f"full must be called with scalar fill_value, got fill_value.shape {value.aval.shape}.")
+        raise TypeError(f"full_like: fill_value must be a scalar, got shape {value.aval.shape}")
     if type(value) is TypedScalar and dtypes.kind(value.aval.dtype) == "c" and dtypes.kind(d) != "c":
         raise TypeError(f"full_like: a complex fill_value cannot become {dtypes.name(d)}")
     return broadcast_in_dim(convert(value, d, weak), sizes, ())

@@ -141,7 +141,6 @@ from steno.numpy.elementwise import tan as tan
 from steno.numpy.elementwise import tanh as tanh
 from steno.numpy.elementwise import true_divide as true_divide
 from steno.numpy.elementwise import trunc as trunc
-from steno.numpy.elementwise import where as where
 from steno.numpy.functional import apply_along_axis as apply_along_axis
 from steno.numpy.functional import frompyfunc as frompyfunc
 from steno.numpy.functional import vectorize as vectorize
@@ -322,6 +321,7 @@ from steno.numpy.selection import flatnonzero as flatnonzero
 from steno.numpy.selection import nonzero as nonzero
 from steno.numpy.selection import piecewise as piecewise
 from steno.numpy.selection import select as select
+from steno.numpy.selection import where as where
 from steno.numpy.sorting import argpartition as argpartition
 from steno.numpy.sorting import argsort as argsort
 from steno.numpy.sorting import digitize as digitize

@@ -119,14 +119,13 @@ def _getitem(self: Array, idx: Any) -> Array:
 
 def _setitem(self: Array, idx: Any, value: Any) -> None:
     raise TypeError(
-        "JAX arrays are immutable and do not support in-place item assignment. Instead of x[idx] = y, use x = x.at[idx].set(y) or another .at[] "
-        "method: https://docs.jax.dev/en/latest/_autosummary/jax.numpy.ndarray.at.html"
+        "arrays are immutable: x[idx] = y is not possible. What to write instead: x = x.at[idx].set(y), or .add, .multiply, ... for .set"
     )
 
 
 def _iter(self: Array) -> Iterator[Array]:
     if self.ndim == 0:
-        raise TypeError("iteration over a 0-d array")
+        raise TypeError("an array of rank 0 cannot be iterated over")
     return _slices(self)
 
 
@@ -139,7 +138,7 @@ def _slices(x: Array) -> Iterator[Array]:
 
 def _reversed(self: Array) -> Iterator[Array]:
     if self.ndim == 0:
-        raise TypeError("iteration over a 0-d array")
+        raise TypeError("an array of rank 0 cannot be iterated over")
     return iter(list(_slices(self))[::-1])
 
 
@@ -169,7 +168,7 @@ def _astype(self: Array, dtype: Any, copy: bool = False, device: Any = None) -> 
 def _view(self: Array, dtype: Any = None, type: Any = None) -> Array:
     """The same bits as another dtype; the last axis grows or shrinks."""
     if type is not None:
-        raise NotImplementedError("`type` argument of array.view() is not supported.")
+        raise NotImplementedError("view: the argument `type` is not implemented")
     if dtype is None:
         return self
     d = check_dtype(dtype, "view")
@@ -188,7 +187,7 @@ def _view(self: Array, dtype: Any = None, type: Any = None) -> Array:
         part = _view(x, np.dtype(f"float{d.itemsize * 4}"))
         if not part.ndim or part.shape[-1] % 2:
             raise ValueError(
-                "When changing to a larger dtype, its size must be a divisor of the total size in bytes of the last axis of the array."
+                f"view: the last axis, of size {x.shape[-1]}, does not hold a whole number of elements of dtype {dtypes.name(d)}"
             )
         pairs = lax.reshape(part, (*part.shape[:-1], part.shape[-1] // 2, 2))
         return p.complex_p(lax.index_in_dim(pairs, 0, pairs.ndim - 1, False), lax.index_in_dim(pairs, 1, pairs.ndim - 1, False))
@@ -196,12 +195,12 @@ def _view(self: Array, dtype: Any = None, type: Any = None) -> Array:
     if old_bits == new_bits:
         return lax.bitcast_convert_type(x, d)
     if not x.ndim:
-        raise ValueError("view cannot be applied to a 0-d array when the size of the dtype changes")
+        raise ValueError("view: a scalar array cannot be viewed as a dtype of another size")
     if new_bits > old_bits:
         times = new_bits // old_bits
         if x.shape[-1] % times:
             raise ValueError(
-                "When changing to a larger dtype, its size must be a divisor of the total size in bytes of the last axis of the array."
+                f"view: the last axis, of size {x.shape[-1]}, does not hold a whole number of elements of dtype {dtypes.name(d)}"
             )
         return lax.bitcast_convert_type(lax.reshape(x, (*x.shape[:-1], x.shape[-1] // times, times)), d)
     out = lax.bitcast_convert_type(x, d)
@@ -211,7 +210,7 @@ def _view(self: Array, dtype: Any = None, type: Any = None) -> Array:
 def _byteswap(self: Array, inplace: bool = False) -> Array:
     """The bytes of each element in reverse order."""
     if inplace:
-        raise ValueError("Must use array.byteswap(inplace=False)")
+        raise ValueError("byteswap: inplace must be False, since arrays are immutable")
     d = self.aval.dtype
     if d == dtypes.bool_ or d.itemsize == 1:
         return self
@@ -228,7 +227,7 @@ def _round(self: Array, ndigits: int | None = None) -> Array:
 
 
 def _flat(self: Array) -> Any:
-    raise NotImplementedError("JAX Arrays do not implement the arr.flat property: consider arr.flatten() instead.")
+    raise NotImplementedError("arrays have no `flat`: x.ravel() or x.flatten() is a vector of the elements")
 
 
 def _flatten(self: Array, order: str = "C", *, out_sharding: Any = None) -> Array:

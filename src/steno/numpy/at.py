@@ -1,4 +1,5 @@
-"""`x.at[idx]`: functional updates. All of an index becomes one scatter; known contiguous parts a dynamic_update_slice where that means the same."""
+"""`x.at[idx]`: functional updates. All of an index becomes one scatter; known contiguous parts a dynamic_update_slice where that means
+the same."""
 
 from __future__ import annotations
 
@@ -51,14 +52,25 @@ class _IndexUpdateRef:
         return f"_IndexUpdateRef({self.array!r}, {self.index!r})"
 
     def get(
-        self, *, indices_are_sorted: bool = False, unique_indices: bool = False, mode: Any = None, fill_value: Any = None, out_sharding: Any = None,
+        self,
+        *,
+        indices_are_sorted: bool = False,
+        unique_indices: bool = False,
+        mode: Any = None,
+        fill_value: Any = None,
+        out_sharding: Any = None,
         wrap_negative_indices: bool = True,
-    ) -> Array:  # fmt: skip
+    ) -> Array:
         """`x[idx]`, with `mode` "fill" giving `fill_value` out of bounds."""
         return getitem(
-            self.array, self.index, mode=mode, fill_value=fill_value, indices_are_sorted=indices_are_sorted, unique_indices=unique_indices,
+            self.array,
+            self.index,
+            mode=mode,
+            fill_value=fill_value,
+            indices_are_sorted=indices_are_sorted,
+            unique_indices=unique_indices,
             wrap_negative_indices=wrap_negative_indices,
-        )  # fmt: skip
+        )
 
     def set(self, values: ArrayLike, **options: Any) -> Array:
         """x with the part replaced."""
@@ -110,21 +122,18 @@ def _check_cast(value: Any, x: Array) -> None:
     own, given = x.aval, typeof(value)
     if dtypes.is_key(own.dtype) or dtypes.is_key(given.dtype):
         if own.dtype is not given.dtype:
-            raise TypeError(
-                f"scatter: cannot put values of dtype {dtypes.name(given.dtype)} into an array of dtype {dtypes.name(own.dtype)}"
-            )
+            raise TypeError(f"update: values of dtype {dtypes.name(given.dtype)} cannot go into an array of dtype {dtypes.name(own.dtype)}")
         return
     common, _ = dtypes.promote((own.dtype, own.weak_type), (given.dtype, given.weak_type))
     if common != own.dtype and not (own.weak_type and dtypes.kind(common) == dtypes.kind(own.dtype)):
         warnings.warn(
-            f"scatter inputs have incompatible types: cannot safely cast value from dtype={dtypes.name(given.dtype)} to dtype="
-            f"{dtypes.name(own.dtype)} with jax_numpy_dtype_promotion={config._state.numpy_dtype_promotion}. "
-            "In future JAX releases this will result in an error.",
+            f"update: a value of dtype {dtypes.name(given.dtype)} loses something as {dtypes.name(own.dtype)}, the array's dtype "
+            f"(jax_numpy_dtype_promotion={config._state.numpy_dtype_promotion}). Convert it explicitly: this will become an error.",
             FutureWarning,
             stacklevel=5,
         )
     if dtypes.kind(given.dtype) == "c" and dtypes.kind(own.dtype) != "c":
-        warnings.warn("Casting complex values to real discards the imaginary part", np.exceptions.ComplexWarning, stacklevel=5)
+        warnings.warn("a complex number becomes real: its imaginary part is lost", np.exceptions.ComplexWarning, stacklevel=5)
 
 
 def update(
@@ -231,9 +240,9 @@ def _spread(v: Any, full: Shape, shape: Shape) -> Any:
     if not own:
         return v
     if len(own) > len(full):
-        raise ValueError(f"Cannot broadcast to shape with fewer dimensions: arr_shape={own} shape={full}")
+        raise ValueError(f"update: values of shape {own} have more axes than the part they go to, of shape {full}")
     if any(n not in (1, m) for n, m in zip(reversed(own), reversed(full), strict=False)):
-        raise ValueError(f"Incompatible shapes for broadcasting: {own} and requested shape {full}")
+        raise ValueError(f"update: values of shape {own} cannot be broadcast to the part they go to, of shape {full}")
     v = broadcast_to(v, full)
     return v if full == shape else lax.reshape(v, shape)
 

@@ -50,9 +50,10 @@ def array(
 ) -> Array:
     """An array of what a number, an array, nested sequences or anything with the buffer, array or DLPack protocol holds.
 
-    Python numbers alone make weakly typed arrays. TypeError or ValueError for what holds no numbers; OverflowError for integers out of range."""
+    Python numbers alone make weakly typed arrays. TypeError or ValueError for what holds no numbers; OverflowError for integers out of
+    range."""
     if order not in (None, "K"):
-        raise NotImplementedError("Only implemented for order='K'")
+        raise NotImplementedError(f"array: order must be 'K' or None, got {order!r}: arrays have one memory order")
     d = check_dtype(dtype, "array")
     out = _from_object(object, d)
     if copy and out is object and type(out) is ArrayImpl:
@@ -86,7 +87,7 @@ def _from_object(x: Any, dtype: Any) -> Array:
         if isinstance(x, int) and not isinstance(x, bool) and dtypes.is_integer(dtype):
             check_range(x, dtype)
         elif isinstance(x, complex) and dtypes.kind(dtype) in "iuf":
-            raise TypeError(f"cannot convert a complex number to {dtypes.name(dtype)}")
+            raise TypeError(f"array: the complex number {x} cannot become {dtypes.name(dtype)}")
         with np.errstate(all="ignore"):
             value = np.array(x).astype(dtype) if isinstance(x, float | complex) else np.array(x, dtype)
         return ArrayImpl.from_numpy(value, ShapedArray((), dtype))
@@ -100,7 +101,7 @@ def _from_object(x: Any, dtype: Any) -> Array:
     if isinstance(x, list | tuple):
         return _from_sequence(x, dtype)
     if x is None:
-        raise ValueError("None is not a valid value for jnp.array")
+        raise ValueError("array: None holds no numbers")
     if isinstance(x, str) and dtype is not None:  # a number in words; ValueError if it is none
         return _from_ndarray(np.asarray(x).astype(dtype), dtype)
     if hasattr(x, "__array__"):
@@ -119,9 +120,7 @@ def _from_object(x: Any, dtype: Any) -> Array:
 
 def _from_ndarray(x: np.ndarray, dtype: Any, source: Any = None) -> Array:
     if not dtypes.is_valid(x.dtype):
-        raise TypeError(
-            f"Value '{x if source is None else source}' with dtype {x.dtype} is not a valid JAX array type. Only arrays of numeric types are supported by JAX."
-        )
+        raise TypeError(f"array: {x if source is None else source!r}, of dtype {x.dtype}, does not hold numbers")
     d = dtypes.canonical(x.dtype) if dtype is None else dtype
     if x.dtype != d:
         with np.errstate(all="ignore"):
@@ -134,7 +133,7 @@ def _from_ndarray(x: np.ndarray, dtype: Any, source: Any = None) -> Array:
 def _from_sequence(x: Sequence[Any], dtype: Any) -> Array:
     leaves = tree_leaves(x, is_leaf=lambda y: y is None)
     if any(y is None for y in leaves):
-        raise ValueError("None is not a valid value for jnp.array")
+        raise ValueError("array: None holds no numbers")
     leaves = [y.__jax_array__() if hasattr(type(y), "__jax_array__") else y for y in leaves]
     if any(isinstance(y, Tracer) for y in leaves) or any(isinstance(y, ArrayImpl) and dtypes.is_key(y.dtype) for y in leaves):
         if dtype is None:
@@ -148,7 +147,7 @@ def _from_sequence(x: Sequence[Any], dtype: Any) -> Array:
                 check_range(y, dtype)
     host = _to_host(x)
     if any(is_array(y) and y.ndim for y in leaves) and len({np.shape(y) for y in leaves}) > 1:
-        raise TypeError(f"array: cannot stack values of different shapes: {', '.join(str(np.shape(y)) for y in leaves)}")
+        raise TypeError(f"array: elements of a sequence must have one shape, got {', '.join(str(np.shape(y)) for y in leaves)}")
     with np.errstate(all="ignore"):
         value = np.array(
             host, dtype if dtypes.kind(dtype) in "biufc" and all(isinstance(y, bool | int | float | complex) for y in leaves) else None
@@ -162,9 +161,7 @@ def _leaf_type(y: Any) -> Any:
         return y
     value = np.asarray(y)
     if not dtypes.is_valid(value.dtype):
-        raise TypeError(
-            f"Value '{y}' with dtype {value.dtype} is not a valid JAX array type. Only arrays of numeric types are supported by JAX."
-        )
+        raise TypeError(f"array: {y!r}, of dtype {value.dtype}, is not a number")
     return value
 
 
@@ -184,8 +181,8 @@ def _stack_nested(x: Any, dtype: Any) -> Array:
         parts = [_stack_nested(y, dtype) for y in x]
         if any(q.shape != parts[0].shape for q in parts):
             if any(q.ndim != parts[0].ndim for q in parts):
-                raise TypeError(f"array: cannot stack values of different numbers of dimensions: {', '.join(str(q.shape) for q in parts)}")
-            raise TypeError(f"array: cannot stack values of different shapes: {', '.join(str(q.shape) for q in parts)}")
+                raise TypeError(f"array: elements of a sequence must have one shape, got {', '.join(str(q.shape) for q in parts)}")
+            raise TypeError(f"array: elements of a sequence must have one shape, got {', '.join(str(q.shape) for q in parts)}")
         return lax.stack(parts)
     return convert(_from_object(x, None), dtype)
 
@@ -194,7 +191,7 @@ def check_range(x: int, dtype: Any) -> None:
     """OverflowError for an integer that the dtype cannot hold."""
     info = dtypes.iinfo(dtype)
     if not int(info.min) <= x <= int(info.max):
-        raise OverflowError(f"Python integer {x} out of bounds for {dtypes.name(dtype)}")
+        raise OverflowError(f"integer {x} is out of range for dtype {dtypes.name(dtype)}")
 
 
 def copy(a: ArrayLike, order: str | None = None) -> Array:
@@ -222,14 +219,14 @@ def frombuffer(buffer: Any, dtype: DTypeLike = float, count: int = -1, offset: i
 def fromfile(*args: Any, **kwargs: Any) -> Array:
     """Not there, as in JAX: reading a file is a side effect. NumPy's `fromfile` reads, and `asarray` makes an array of it."""
     raise NotImplementedError(
-        "jnp.fromfile() is not implemented because it may be non-pure and thus unsafe for use with JIT: use np.fromfile and jnp.asarray"
+        "fromfile: reading a file is a side effect, which has no place in a traced function; use np.fromfile, and asarray on its result"
     )
 
 
 def fromiter(*args: Any, **kwargs: Any) -> Array:
     """Not there, as in JAX: an iterator has state. NumPy's `fromiter` reads, and `asarray` makes an array of it."""
     raise NotImplementedError(
-        "jnp.fromiter() is not implemented because it may be non-pure and thus unsafe for use with JIT: use np.fromiter and jnp.asarray"
+        "fromiter: an iterator has state, which has no place in a traced function; use np.fromiter, and asarray on its result"
     )
 
 
@@ -306,7 +303,7 @@ def _scalar_type(value: Any) -> tuple[Any, bool]:
 def _spread_fill(value: Any, shape: Shape) -> Array:
     own = value.aval.shape
     if len(own) > len(shape) or any(n not in (1, m) for n, m in zip(reversed(own), reversed(shape), strict=False)):
-        raise ValueError(f"Incompatible shapes for broadcasting: {own} and requested shape {shape}")
+        raise ValueError(f"full: a fill_value of shape {own} cannot be broadcast to {shape}")
     if own == shape and type(value) is not TypedScalar:
         return value
     return lax.broadcast_in_dim(value, shape, range(len(shape) - len(own), len(shape)))
@@ -400,17 +397,17 @@ def arange(
     given = [x for x in (start, stop, step) if x is not None]
     for name, x in (("start", start), ("stop", stop), ("step", step)):
         if isinstance(x, Tracer) and x.to_concrete_value() is None:
-            raise ConcretizationTypeError(x, f"It arose in the jnp.arange argument '{name}'")
+            raise ConcretizationTypeError(x, f"arange: {name} makes the shape of the result, and must be known while tracing.")
         if x is not None and np.ndim(x):
-            raise ValueError(f"jax.numpy.arange: arguments must be scalars; got {'stop' if stop is None and name == 'start' else name}={x}")
+            raise ValueError(f"arange: {'stop' if stop is None and name == 'start' else name} must be a scalar, got shape {np.shape(x)}")
         if x is not None and dtypes.kind(type_of(x)[0]) == "c":
-            raise ValueError("Passing complex start/stop/step to jnp.arange is no longer supported starting in JAX v0.10.0.")
+            raise ValueError(f"arange: {name} must be real, got {x}")
     if d is None:
         if not given:
-            raise TypeError("arange() requires stop to be specified.")
+            raise TypeError("arange: a stop is missing")
         d = dtypes.result_type(*given)
     if d == dtypes.bool_:
-        raise TypeError("iota does not accept dtype bool. Accepted dtypes are subtypes of integer, complexfloating, floating.")
+        raise TypeError("arange: expected a numeric dtype, got bool")
     host = [None if x is None else np.asarray(x)[()] for x in (start, stop, step)]
     begin, end, by = host
     if end is None:
@@ -421,7 +418,7 @@ def arange(
     begin = 0 if begin is None else begin
     by = 1 if by is None else by
     if by == 0:
-        raise ZeroDivisionError("division by zero")
+        raise ZeroDivisionError(f"arange: step must not be 0, got start={start}, stop={stop}, step={step}")
     exact = all(isinstance(v, int | np.integer) for v in (begin, end, by))
     if exact:
         begin, end, by = map(int, (begin, end, by))
@@ -442,13 +439,21 @@ def arange(
 
 
 def linspace(
-    start: ArrayLike, stop: ArrayLike, num: int = 50, endpoint: bool = True, retstep: bool = False, dtype: DTypeLike | None = None, axis: int = 0,
-    *, device: Any = None,
-) -> Any:  # fmt: skip
-    """`num` values at equal distances from start to stop (the last one, with `endpoint`), along a new axis; with `retstep`, also the distance."""
+    start: ArrayLike,
+    stop: ArrayLike,
+    num: int = 50,
+    endpoint: bool = True,
+    retstep: bool = False,
+    dtype: DTypeLike | None = None,
+    axis: int = 0,
+    *,
+    device: Any = None,
+) -> Any:
+    """`num` values at equal distances from start to stop (the last one, with `endpoint`), along a new axis; with `retstep`, also the
+    distance."""
     num = static_index("linspace", num, "num")
     if num < 0:
-        raise ValueError(f"Number of samples, {num}, must be non-negative.")
+        raise ValueError(f"linspace: num must not be negative, got {num}")
     d = check_dtype(dtype, "linspace")
     if d is None:
         d = dtypes.to_inexact(dtypes.result_type(start, stop))
@@ -536,11 +541,11 @@ def meshgrid(*xi: ArrayLike, copy: bool = True, sparse: bool = False, indexing: 
     """Coordinate grids of vectors; with `sparse`, each of size 1 along the axes of the others."""
     args = arrays("meshgrid", *xi)
     if not copy:
-        raise ValueError("jax.numpy.meshgrid only supports copy=True")
+        raise ValueError("meshgrid: copy must be True, since arrays are immutable")
     if indexing not in ("xy", "ij"):
-        raise ValueError(f"Valid values for indexing are 'xy' and 'ij', got {indexing}")
+        raise ValueError(f"meshgrid: indexing must be 'xy' or 'ij', got {indexing!r}")
     if any(a.ndim != 1 for a in args):
-        raise ValueError(f"Arguments to jax.numpy.meshgrid must be 1D, got shapes {[a.shape for a in args]}")
+        raise ValueError(f"meshgrid: expected vectors, got shapes {[a.shape for a in args]}")
     n = len(args)
     order = list(range(n))
     if indexing == "xy" and n >= 2:
@@ -569,10 +574,10 @@ def vander(x: ArrayLike, N: int | None = None, increasing: bool = False) -> Arra
     """Powers of a vector's elements in the columns, descending unless `increasing`."""
     x = as_array("vander", x)
     if x.ndim != 1:
-        raise ValueError("x must be a one-dimensional array")
+        raise ValueError(f"vander: x must be a vector, got shape {x.shape}")
     n = x.shape[0] if N is None else operator.index(N)
     if n < 0:
-        raise ValueError("N must be nonnegative")
+        raise ValueError(f"vander: N must not be negative, got {n}")
     k = lax.iota(x.dtype, n)
     if not increasing:
         k = lax.sub(convert(n - 1, x.dtype), k)

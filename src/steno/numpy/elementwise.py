@@ -134,7 +134,7 @@ def fabs(x: ArrayLike, /) -> Array:
     """|x| as a float. TypeError for complex numbers."""
     x = unary_operand("fabs", x)
     if kind_of(x) == "c":
-        raise TypeError("ufunc 'fabs' does not support complex dtypes")
+        raise TypeError(f"fabs: expected a real dtype, got {dtypes.name(x.aval.dtype)}")
     return p.abs_p(convert(x, *to_inexact(*type_of(x))))
 
 
@@ -214,7 +214,7 @@ def round(a: ArrayLike, decimals: int = 0, out: None = None) -> Array:
     k = kind_of(x)
     if k in "biu":
         if decimals < 0:
-            raise NotImplementedError("integer np.round not implemented for decimals < 0")
+            raise NotImplementedError(f"round: integers to {decimals} decimals is not implemented")
         return as_array("round", x)
     if k == "c":
         return p.complex_p(round(p.real_p(x), decimals), round(p.imag_p(x), decimals))
@@ -302,7 +302,7 @@ def _is_signed_infinity(name: str, x: ArrayLike, value: float, out: Any) -> Arra
     if k == "f":
         return strong(p.eq_p(x, const(value, x.aval.dtype)))
     if k == "c":
-        raise ValueError("isposinf/isneginf are not well defined for complex types")
+        raise ValueError(f"{name}: expected a real dtype, got {dtypes.name(x.aval.dtype)}")
     return lax.full_like(x, False, dtypes.bool_)
 
 
@@ -333,7 +333,7 @@ def signbit(x: ArrayLike, /) -> Array:
     x = unary_operand("signbit", x)
     k, d = kind_of(x), x.aval.dtype
     if k == "c":
-        raise ValueError(f"jax.numpy.signbit is not well defined for {dtypes.name(d)}")
+        raise ValueError(f"signbit: expected a real dtype, got {dtypes.name(d)}")
     if k in "bu":
         return lax.full_like(x, False, dtypes.bool_)
     if k == "f":
@@ -414,7 +414,7 @@ def i0(x: ArrayLike) -> Array:
     x = unary_operand("i0", x)
     x = convert(x, *to_inexact(*type_of(x)))
     if kind_of(x) == "c":
-        raise ValueError(f"Unsupported input type to jax.numpy.i0: {dtypes.name(x.aval.dtype)}")
+        raise ValueError(f"i0: expected a real dtype, got {dtypes.name(x.aval.dtype)}")
     size = p.abs_p(x)
     return p.mul_p(p.exp_p(size, accuracy=None), p.bessel_i0e_p(size))
 
@@ -430,7 +430,7 @@ def frexp(x: ArrayLike, /) -> tuple[Array, Array]:
     x = unary_operand("frexp", x)
     x = strong(convert(x, to_inexact(*type_of(x))[0]))
     if kind_of(x) == "c":
-        raise TypeError("frexp does not support complex-valued inputs")
+        raise TypeError(f"frexp: expected a real dtype, got {dtypes.name(x.aval.dtype)}")
     d = x.aval.dtype
     narrow = d if dtypes.itemsize_bits(d) < 32 else None
     if narrow is not None:
@@ -459,7 +459,9 @@ def ldexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     check_arraylike("ldexp", x1, x2)
     x, e = operand_of("ldexp", x1, 0), operand_of("ldexp", x2, 1)
     if kind_of(x) == "c" or kind_of(e) not in "biu":
-        raise ValueError(f"ldexp not supported for input types {(x.aval.dtype, e.aval.dtype)}")
+        raise ValueError(
+            f"ldexp: expected a real x1 and an integer x2, got dtypes {dtypes.name(x.aval.dtype)} and {dtypes.name(e.aval.dtype)}"
+        )
     d = to_inexact(*type_of(x))[0]
     x = strong(convert(x, d))
     e = convert(e, dtypes.int32) if dtypes.itemsize_bits(e.aval.dtype) < 32 or kind_of(e) != "i" else e
@@ -506,7 +508,7 @@ def spacing(x: ArrayLike, /) -> Array:
     x = unary_operand("spacing", x)
     x = strong(convert(x, to_inexact(*type_of(x))[0]))
     if kind_of(x) == "c":
-        raise ValueError("jnp.spacing is not defined for complex inputs.")
+        raise ValueError(f"spacing: expected a real dtype, got {dtypes.name(x.aval.dtype)}")
     d = x.aval.dtype
     away = copysign_ops(const(np.inf, d), x)
     return where(p.is_finite_p(x), p.sub_p(p.nextafter_p(x, away), x), strong(const(np.nan, d)))
@@ -645,7 +647,7 @@ def _floor_divide_rule(dtype: Any, weak: bool) -> tuple[Any, Any, bool]:
     dtype, weak = to_numeric(dtype, weak)
     k = dtypes.kind(dtype)
     if k == "c":
-        raise TypeError("floor_divide does not support complex-valued inputs")
+        raise TypeError(f"floor_divide: expected real operands, got dtype {dtypes.name(dtype)}")
     if k == "u":
         return p.div_p, dtype, weak
     return (_floor_divide_integers if k == "i" else lambda x, y: _divmod_floats(x, y)[0]), dtype, weak
@@ -723,7 +725,7 @@ def power(x1: ArrayLike, x2: ArrayLike, /) -> Array:
         if kind_of(x) == "b":
             x = convert(x, dtypes.default_int())
         if x2 < 0 and kind_of(x) in "iu":
-            raise TypeError(f"Integers cannot be raised to negative powers, got integer_pow({x.aval}, {x2})")
+            raise TypeError(f"power: integers cannot be raised to negative powers, got an operand of type {x.aval} and the exponent {x2}")
         return p.integer_pow_p(x, y=x2)
     if type(x1) not in PYTHON_SCALARS and type(x2) not in PYTHON_SCALARS:
         x, y = operand("power", x1, 0), operand("power", x2, 1)
@@ -772,9 +774,7 @@ def _hypot(x: Any, y: Any) -> Array:
 def _hypot_rule(dtype: Any, weak: bool) -> tuple[Any, Any, bool]:
     dtype, weak = to_inexact(dtype, weak)
     if dtypes.kind(dtype) == "c":
-        raise ValueError(
-            "jnp.hypot is not well defined for complex-valued inputs. Please convert to real values first, such as by using abs(x)"
-        )
+        raise ValueError(f"hypot: expected real operands, got dtype {dtypes.name(dtype)}; of complex numbers take abs first")
     return _hypot, dtype, weak
 
 
@@ -788,7 +788,7 @@ def copysign_ops(x: Any, y: Any) -> Array:
 def _copysign_rule(dtype: Any, weak: bool) -> tuple[Any, Any, bool]:
     dtype, weak = to_inexact(dtype, weak)
     if dtypes.kind(dtype) == "c":
-        raise TypeError("copysign does not support complex-valued inputs")
+        raise TypeError(f"copysign: expected real operands, got dtype {dtypes.name(dtype)}")
     return copysign_ops, dtype, weak
 
 
@@ -849,7 +849,7 @@ def logaddexp2(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 def _integers(fun: str, x1: Any, x2: Any) -> tuple[Any, Any]:
     x, y = promoted(fun, x1, x2)
     if kind_of(x) not in "iu":
-        raise ValueError(f"Arguments to jax.numpy.{fun} must be integers.")
+        raise ValueError(f"{fun}: expected integers, got dtype {dtypes.name(x.aval.dtype)}")
     shape = broadcast_shapes(x.aval.shape, y.aval.shape, fun=fun)
     return broadcast_to(x, shape), broadcast_to(y, shape)
 
@@ -895,14 +895,11 @@ def clip(arr: ArrayLike | None = None, /, min: ArrayLike | None = None, max: Arr
     if old:
         raise TypeError(f"clip() got an unexpected keyword argument {next(iter(old))!r}")
     if arr is None:
-        raise ValueError("No input was provided to the clip function.")
+        raise ValueError("clip: the array is missing")
     bounds = [b for b in (min, max) if b is not None]
     check_arraylike("clip", arr, *bounds)
     if any(dtypes.kind(type_of(unwrap(x))[0]) == "c" for x in (arr, *bounds)):
-        raise ValueError(
-            "Clip received a complex value either through the input or the min/max keywords. Complex values have no ordering and cannot be "
-            "clipped. Please convert to a real value or array by taking the real or imaginary components via jax.numpy.real/imag respectively."
-        )
+        raise ValueError("clip: complex numbers have no order; clip the real and the imaginary part each by itself")
     x = unary_operand("clip", arr)
     if min is not None:
         x = maximum(min, x)

@@ -25,7 +25,7 @@ def parse_signature(signature: str) -> tuple[list[CoreDims], list[CoreDims]]:
     """`(n,m),(m)->(n)` --> the core dimensions of each argument and each result. ValueError for another form."""
     text = signature.replace(" ", "")
     if not _SIGNATURE.match(text):
-        raise ValueError(f"not a valid gufunc signature: {signature}")
+        raise ValueError(f"vectorize: expected a signature such as '(n,m),(m)->(n)', got {signature!r}")
     sides = text.split("->")
     inputs, outputs = ([tuple(re.findall(_NAME, argument)) for argument in re.findall(_ARGUMENT, side)] for side in sides)
     return inputs, outputs
@@ -34,27 +34,28 @@ def parse_signature(signature: str) -> tuple[list[CoreDims], list[CoreDims]]:
 def vectorize(
     pyfunc: Callable[..., Any], *, excluded: Collection[int | str] = frozenset(), signature: str | None = None
 ) -> Callable[..., Any]:
-    """`pyfunc`, a function of scalars (or of arrays with the core dimensions of a signature such as "(n,m),(m)->(n)"), broadcast over arrays.
+    """`pyfunc`, a function of scalars (or of arrays with the core dimensions of a signature such as "(n,m),(m)->(n)"), broadcast over
+    arrays.
 
     `excluded`: positions and names of arguments that are passed through. ValueError if shapes do not fit the signature."""
     if any(not isinstance(e, str | int) for e in excluded):
-        raise TypeError(f"jax.numpy.vectorize can only exclude integer or string arguments, but excluded={set(excluded)!r}")
+        raise TypeError(f"vectorize: excluded must hold positions and names of arguments, got {set(excluded)!r}")
     if any(isinstance(e, int) and e < 0 for e in excluded):
-        raise ValueError(f"excluded={set(excluded)!r} contains negative numbers")
+        raise ValueError(f"vectorize: positions in excluded must not be negative, got {set(excluded)!r}")
     about = f"on vectorized function with excluded={frozenset(excluded)} and signature={signature!r}"
 
     @functools.wraps(pyfunc)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         fixed_names = {k: v for k, v in kwargs.items() if k in excluded}
         if named := {k: v for k, v in kwargs.items() if k not in excluded}:
-            raise TypeError(f"jax.numpy.vectorize does not map over keyword arguments, got {sorted(named)} {about}")
+            raise TypeError(f"vectorize: arguments passed by keyword must be excluded ones, got {sorted(named)} {about}")
         mapped = [k for k in range(len(args)) if k not in excluded]
         for k in mapped:
             check_arraylike("vectorize", args[k])
         xs = [as_array("vectorize", args[k], k) for k in mapped]
         inputs, outputs = parse_signature(signature) if signature is not None else ([()] * len(xs), None)
         if len(inputs) != len(xs):
-            raise TypeError(f"wrong number of positional arguments: expected {len(inputs)}, got {len(xs)} {about}")
+            raise TypeError(f"vectorize: expected {len(inputs)} mapped arguments, got {len(xs)} {about}")
         sizes, batches = _core_sizes(xs, inputs, about)
 
         def call(*values: Array) -> Any:
@@ -93,13 +94,13 @@ def _core_sizes(xs: Sequence[Array], inputs: Sequence[CoreDims], about: str) -> 
     for x, dims in zip(xs, inputs, strict=True):
         n = len(dims)
         if x.ndim < n:
-            raise ValueError(f"input with shape {x.shape} does not have enough dimensions for all core dimensions {dims} {about}")
+            raise ValueError(f"vectorize: an argument of shape {x.shape} lacks axes for the core dimensions {dims} {about}")
         for name, size in zip(dims, x.shape[x.ndim - n :], strict=True):
             if name.isdigit():
                 if int(name) != size:
-                    raise ValueError(f"core dimension {name!r} has size {size} {about}")
+                    raise ValueError(f"vectorize: core dimension {name!r} has size {size} {about}")
             elif sizes.setdefault(name, size) != size:
-                raise ValueError(f"inconsistent size for core dimension {name!r}: {size} vs {sizes[name]} {about}")
+                raise ValueError(f"vectorize: core dimension {name!r} has sizes {sizes[name]} and {size} {about}")
         batches.append(x.shape[: x.ndim - n])
     return sizes, batches
 
@@ -107,16 +108,16 @@ def _core_sizes(xs: Sequence[Array], inputs: Sequence[CoreDims], about: str) -> 
 def _check_results(out: Any, outputs: Sequence[CoreDims], sizes: dict[str, int], about: str) -> None:
     results = out if isinstance(out, tuple) else (out,)
     if len(outputs) > 1 and not isinstance(out, tuple):
-        raise TypeError(f"output must be a tuple when multiple outputs are expected, got: {out!r} {about}")
+        raise TypeError(f"vectorize: expected a tuple of {len(outputs)} results, got {out!r} {about}")
     if len(results) != len(outputs):
-        raise TypeError(f"wrong number of output arguments: expected {len(outputs)}, got {len(results)} {about}")
+        raise TypeError(f"vectorize: expected {len(outputs)} results, got {len(results)} {about}")
     for y, dims in zip(results, outputs, strict=True):
         shape = as_array("vectorize", y).shape
         if len(shape) != len(dims):
-            raise ValueError(f"output shape {shape} does not match core dimensions {dims} {about}")
+            raise ValueError(f"vectorize: a result of shape {shape} does not fit the core dimensions {dims} {about}")
         for name, size in zip(dims, shape, strict=True):
             if sizes.setdefault(name, size) != size:
-                raise ValueError(f"inconsistent size for core dimension {name!r}: {size} vs {sizes[name]} {about}")
+                raise ValueError(f"vectorize: core dimension {name!r} has sizes {sizes[name]} and {size} {about}")
 
 
 def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: ArrayLike, *args: Any, **kwargs: Any) -> Any:

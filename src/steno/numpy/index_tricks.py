@@ -55,7 +55,8 @@ ogrid = _Grid(sparse=True)
 
 @final
 class _Concatenator:
-    """`r_[...]`, `c_[...]`: arrays, numbers and ranges put together along an axis; a first string gives "axis,ndmin,trans1d", or "r" or "c"."""
+    """`r_[...]`, `c_[...]`: arrays, numbers and ranges put together along an axis; a first string gives "axis,ndmin,trans1d", or "r" or
+    "c"."""
 
     def __init__(self, axis: int, ndmin: int, trans1d: int) -> None:
         self.axis, self.ndmin, self.trans1d = axis, ndmin, trans1d
@@ -73,9 +74,9 @@ class _Concatenator:
                 try:
                     values = [int(n) for n in numbers]
                 except ValueError:
-                    raise ValueError(f"could not understand directive {directive!r}") from None
+                    raise ValueError(f"r_, c_: unknown directive {directive!r}") from None
                 if len(values) > 3:
-                    raise ValueError(f"could not understand directive {directive!r}")
+                    raise ValueError(f"r_, c_: unknown directive {directive!r}")
                 axis = values[0]
                 ndmin = values[1] if len(values) > 1 else ndmin
                 trans1d = values[2] if len(values) > 2 else trans1d
@@ -84,7 +85,7 @@ class _Concatenator:
             if isinstance(item, slice):
                 x = _range(item)
             elif isinstance(item, str):
-                raise ValueError("string directive must be placed at the beginning")
+                raise ValueError(f"r_, c_: a directive must come first, got {item!r} later")
             else:
                 x = array(item)
             own = x.ndim
@@ -121,8 +122,8 @@ def ix_(*args: Any) -> tuple[Array, ...]:
     out = []
     for k, x in enumerate(arrays("ix_", *args)):
         if x.ndim != 1:
-            raise ValueError("Arguments to jax.numpy.ix_ must be 1-dimensional, got shape " + str(x.shape))
+            raise ValueError(f"ix_: expected vectors, got shape {x.shape}")
         if x.aval.dtype == dtypes.bool_:
-            raise NotImplementedError("Boolean arguments to jax.numpy.ix_ are not implemented")
+            raise NotImplementedError("ix_: masks are not implemented; use jnp.nonzero(mask)[0]")
         out.append(lax.broadcast_in_dim(x, tuple(x.shape[0] if j == k else 1 for j in range(n)), (k,)))
     return tuple(out)

@@ -73,7 +73,8 @@ _LIST = (
 
 
 def parse(shape: Shape, idx: Any, wrap: bool = True) -> tuple[list[Token], int]:
-    """The tokens of an index, and where among them the axes of index arrays go in the result: where the advanced tokens stand, if they stand
+    """The tokens of an index, and where among them the axes of index arrays go in the result: where the advanced tokens stand, if they
+    stand
     together (an ellipsis separates them even if it stands for no axis), else in front.
 
     IndexError, TypeError or ValueError for what JAX does not accept. `wrap`: negative positions count from the end."""
@@ -82,16 +83,16 @@ def parse(shape: Shape, idx: Any, wrap: bool = True) -> tuple[list[Token], int]:
     elif isinstance(idx, list):
         raise TypeError(_LIST)
     elif isinstance(idx, str):
-        raise TypeError(f"JAX does not support string indexing; got idx={idx!r}")
+        raise TypeError(f"an index cannot be a string, got {idx!r}")
     else:
         items = list(idx) if isinstance(idx, tuple) else [idx]
     items = [_normal(x, k) for k, x in enumerate(items)]
     used = sum(_axes_of(x) for x in items)
     ellipses = sum(x is Ellipsis for x in items)
     if ellipses > 1:
-        raise IndexError("an index can only have a single ellipsis ('...')")
+        raise IndexError("an index can hold one ellipsis, got more")
     if used > len(shape):
-        raise IndexError(f"Too many indices: array is {len(shape)}-dimensional, but {used} were indexed")
+        raise IndexError(f"an index for {used} axes is too long for an array of rank {len(shape)}")
     fill = [slice(None)] * (len(shape) - used)
     if ellipses:
         at = next(k for k, x in enumerate(items) if x is Ellipsis)
@@ -138,7 +139,7 @@ def _normal(x: Any, position: int) -> Any:
     if isinstance(x, np.integer):
         return int(x)
     if isinstance(x, str):
-        raise TypeError(f"JAX does not support string indexing; got idx={x!r}")
+        raise TypeError(f"an index cannot be a string, got {x!r}")
     method = getattr(type(x), "__jax_array__", None)
     if method is not None and not isinstance(x, ArrayImpl | Tracer):
         x = method(x)
@@ -161,11 +162,9 @@ def _normal(x: Any, position: int) -> Any:
         x = np.asarray(x)
     dtype = x.aval.dtype if hasattr(x, "aval") else x.dtype
     if not dtypes.is_valid(dtype) or dtypes.kind(dtype) not in "biu":
-        raise TypeError(
-            f"Indexer must have integer or boolean type, got indexer with type {dtype} at position {position}, indexer value {x}"
-        )
+        raise TypeError(f"an index must be made of integers or bools, got {x!r}, of dtype {dtype}, at position {position}")
     if isinstance(x, np.ndarray) and x.ndim == 0:
-        return bool(x) if dtype == bool else int(x)
+        return bool(x) if dtype == dtypes.bool_ else int(x)
     return x
 
 
@@ -195,9 +194,9 @@ def _slice(s: slice, axis: int, n: int, position: int) -> Slice:
     if any(isinstance(v, Tracer) and v.to_concrete_value() is None for v in parts):
         traced = next(v for v in parts if isinstance(v, Tracer))
         raise IndexError(
-            f"Array slice indices must have static start/stop/step to be used with NumPy indexing syntax. Got {s} at position {position}. "
-            "To index an array at a dynamic position with a static slice size, use lax.dynamic_slice or lax.dynamic_update_slice instead "
-            f"(JAX does not support dynamically sized arrays within traced functions).\n{traced._origin()}"
+            f"the bounds of a slice must be known while tracing, got {s} at position {position}: sizes must not depend on values. "
+            "What to write instead: lax.dynamic_slice(x, starts, sizes), or lax.dynamic_update_slice to write.\n"
+            f"{traced._origin()}"
         )
     start, stop, step = slice(*(None if v is None else operator.index(v) for v in parts)).indices(n)
     size = len(range(start, stop, step))
@@ -206,14 +205,15 @@ def _slice(s: slice, axis: int, n: int, position: int) -> Slice:
 
 def _point(i: int, axis: int, n: int, wrap: bool) -> Point:
     if n == 0:
-        raise IndexError(f"index is out of bounds for axis {axis} with size 0")
+        raise IndexError(f"axis {axis} has size 0: no position in it can be indexed")
     return Point(axis, i + n if i < 0 and wrap else i)
 
 
 def _mask(mask: np.ndarray, axis: int, shape: Shape, position: int) -> list[Token]:
     if mask.shape != shape[axis : axis + mask.ndim]:
         raise IndexError(
-            f"boolean index did not match shape of indexed array in index {position}: got {mask.shape}, expected {list(shape[axis : axis + mask.ndim])}"
+            f"a mask must have the sizes of the axes it stands for, got shape {mask.shape} at position {position} for "
+            f"{shape[axis : axis + mask.ndim]}"
         )
     return [Vector(axis + k, v.astype(np.int32)) for k, v in enumerate(np.nonzero(mask))]
 
@@ -256,7 +256,8 @@ def getitem(
     unique_indices: bool = False,
     wrap_negative_indices: bool = True,
 ) -> Array:
-    """`x[idx]`. `mode`: what is read at positions out of bounds: "fill" (`fill_value`, NaN or the extreme integer by default), "clip" (default)."""
+    """`x[idx]`. `mode`: what is read at positions out of bounds: "fill" (`fill_value`, NaN or the extreme integer by default), "clip"
+    (default)."""
     shape = x.aval.shape
     if shape and mode is None and wrap_negative_indices:  # the commonest indices
         if type(idx) is int:
@@ -308,7 +309,7 @@ def getitem(
 def _row(x: Array, i: int, shape: Shape) -> Array:
     n = shape[0]
     if n == 0:
-        raise IndexError("index is out of bounds for axis 0 with size 0")
+        raise IndexError("axis 0 has size 0: no position in it can be indexed")
     i = min(max(i + n if i < 0 else i, 0), n - 1)
     rest = len(shape) - 1
     out = p.slice_p(x, start_indices=(i,) + (0,) * rest, limit_indices=(i + 1, *shape[1:]), strides=None)
@@ -343,7 +344,7 @@ def _dynamic_part(x: Array, scalars: Sequence[Scalar]) -> Array:
     sizes = list(x.aval.shape)
     for t in scalars:
         if sizes[t.axis] == 0:
-            raise IndexError(f"index is out of bounds for axis {t.axis} with size 0")
+            raise IndexError(f"axis {t.axis} has size 0: no position in it can be indexed")
         starts[t.axis], sizes[t.axis] = convert(t.index, dtype), 1
     return p.dynamic_slice_p(x, *starts, slice_sizes=tuple(sizes))
 
@@ -364,7 +365,8 @@ def _new_axes(x: Array, axes: Sequence[Any]) -> Array:
 
 
 def index_vectors(components: Sequence[tuple[int, Any]], batch: Shape, places: dict[int, int] | None = None) -> Array:
-    """An array of index vectors: of shape batch + (number of components,). A component is an ndarray, an int, an array or a typed scalar, of a
+    """An array of index vectors: of shape batch + (number of components,). A component is an ndarray, an int, an array or a typed
+    scalar, of a
     shape that broadcasts to `batch` (or, with `places[axis]`, a vector along that batch axis). On the host if all components are."""
 
     def spread_host(axis: int, v: Any) -> np.ndarray:

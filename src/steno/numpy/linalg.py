@@ -36,7 +36,8 @@ def _squares(x: Array) -> Array:
 
 
 def norm(x: ArrayLike, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Array:
-    """The norm of a vector or matrix along one or two axes. Orders: of vectors any number, inf, -inf, 0; of matrices "fro", 1, -1, inf, -inf.
+    """The norm of a vector or matrix along one or two axes. Orders: of vectors any number, inf, -inf, 0; of matrices "fro", 1, -1, inf,
+    -inf.
 
     ValueError for orders that do not exist; NotImplementedError for the matrix orders 2, -2 and "nuc", which need singular values."""
     (a,) = promoted_inexact("linalg.norm", x)
@@ -52,9 +53,7 @@ def norm(x: ArrayLike, ord: Any = None, axis: Any = None, keepdims: bool = False
         return _vector_norm(a, ord, axes, keepdims)
     if len(axes) == 2:
         return _matrix_norm(a, ord, axes, keepdims)
-    raise ValueError(
-        f"Improper number of axes for norm: axis={axes}. Pass one axis to compute a vector-norm, or two axes to compute a matrix-norm."
-    )
+    raise ValueError(f"linalg.norm: axis must name one axis (of vectors) or two (of matrices), got {axes} for shape {a.shape}")
 
 
 def _vector_norm(a: Array, order: Any, axes: Sequence[int], keepdims: bool) -> Array:
@@ -62,7 +61,7 @@ def _vector_norm(a: Array, order: Any, axes: Sequence[int], keepdims: bool) -> A
     if order is None or (isinstance(order, int | float) and order == 2):
         return p.sqrt_p(r.sum(_squares(a), axes, keepdims=keepdims), accuracy=None)
     if isinstance(order, str):
-        raise ValueError(f"Invalid order '{order}' for vector norm.")
+        raise ValueError(f"linalg.norm: there is no vector norm of order {order!r}")
     size = p.abs_p(a)
     if not hasattr(order, "aval"):
         if order == np.inf:
@@ -82,11 +81,11 @@ def _matrix_norm(a: Array, order: Any, axes: Sequence[int], keepdims: bool) -> A
     if order is None or order in ("f", "fro"):
         return p.sqrt_p(r.sum(_squares(a), tuple(axes), keepdims=keepdims), accuracy=None)
     if isinstance(order, str) and order != "nuc":
-        raise ValueError(f"Invalid order '{order}' for matrix norm.")
+        raise ValueError(f"linalg.norm: there is no matrix norm of order {order!r}")
     if order in (2, -2, "nuc"):
         raise NotImplementedError(f"linalg.norm: the matrix norm of order {order!r} needs singular values, which are not implemented")
     if order not in (1, -1, np.inf, -np.inf):
-        raise ValueError(f"Invalid order '{order}' for matrix norm.")
+        raise ValueError(f"linalg.norm: there is no matrix norm of order {order!r}")
     along, over = (rows, columns) if order in (1, -1) else (columns, rows)
     sums = r.sum(p.abs_p(a), along, keepdims=True)
     out = (r.amax if order > 0 else r.amin)(sums, over, keepdims=True)
@@ -112,13 +111,13 @@ def matrix_power(a: ArrayLike, n: int) -> Array:
     """A square matrix to a power that is not negative, by repeated squaring."""
     (x,) = promoted_inexact("linalg.matrix_power", a)
     if x.ndim < 2:
-        raise TypeError(f"{x.ndim}-dimensional array given. Array must be at least two-dimensional")
+        raise TypeError(f"linalg.matrix_power: expected matrices, got shape {x.shape}")
     if x.shape[-2] != x.shape[-1]:
-        raise TypeError("Last 2 dimensions of the array must be square")
+        raise TypeError(f"linalg.matrix_power: expected square matrices, got shape {x.shape}")
     try:
         k = operator.index(n)
     except TypeError as err:
-        raise TypeError(f"exponent must be an integer, got {n}") from err
+        raise TypeError(f"linalg.matrix_power: the exponent must be an integer, got {n!r}") from err
     if k < 0:
         raise NotImplementedError("linalg.matrix_power: negative powers need the inverse, which is not implemented")
     if k == 0:
@@ -141,14 +140,16 @@ def multi_dot(arrays: Sequence[ArrayLike], *, precision: Any = None) -> Array:
     """The product of matrices (the first and last may be vectors), in the cheapest order."""
     xs = promoted("linalg.multi_dot", *arrays)
     if len(xs) < 2:
-        raise ValueError(f"multi_dot requires at least two arrays; got len(arrays)={len(xs)}")
+        raise ValueError(f"linalg.multi_dot: expected at least two arrays, got {len(xs)}")
     if xs[0].ndim not in (1, 2) or xs[-1].ndim not in (1, 2):
-        raise ValueError(f"First and last arrays in multi_dot must be either 1D or 2D; got shapes {xs[0].shape} and {xs[-1].shape}")
+        raise ValueError(
+            f"linalg.multi_dot: the first and the last array must be vectors or matrices, got shapes {xs[0].shape} and {xs[-1].shape}"
+        )
     for k, x in enumerate(xs[1:-1]):
         if x.ndim != 2:
-            raise ValueError(f"Arrays in multi_dot must be 2D; got shape {x.shape} for array {k + 1}")
+            raise ValueError(f"linalg.multi_dot: array {k + 1} must be a matrix, got shape {x.shape}")
     if any(a.shape[-1] != b.shape[0] for a, b in zip(xs[:-1], xs[1:], strict=True)):
-        raise ValueError(f"multi_dot requires contracting dimensions to match; got shapes {[x.shape for x in xs]}")
+        raise ValueError(f"linalg.multi_dot: neighbours' sizes must fit, got shapes {[x.shape for x in xs]}")
     letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
     terms = [letters[k : k + 2] for k in range(len(xs))]
     if xs[0].ndim == 1:
@@ -163,9 +164,7 @@ def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
     """The vector product along an axis of size 3."""
     a, b = promoted("linalg.outer", x1, x2)
     if a.shape[axis] != 3 or b.shape[axis] != 3:
-        raise ValueError(
-            f"Both input arrays must be (arrays of) 3-dimensional vectors, but they have {a.shape[axis]=} and {b.shape[axis]=}"
-        )
+        raise ValueError(f"linalg.cross: expected vectors of length 3 along axis {axis}, got shapes {a.shape} and {b.shape}")
     return linear.cross(a, b, axis=axis)
 
 
@@ -173,7 +172,7 @@ def outer(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """All products of the elements of two vectors."""
     a, b = promoted("linalg.outer", x1, x2)
     if a.ndim != 1 or b.ndim != 1:
-        raise ValueError(f"Input arrays must be one-dimensional, but they are {a.ndim=} and {b.ndim=}")
+        raise ValueError(f"linalg.outer: expected vectors, got shapes {a.shape} and {b.shape}")
     return linear.outer(a, b)
 
 

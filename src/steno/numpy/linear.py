@@ -67,7 +67,7 @@ def matmul(
         )
     for k, v in enumerate((x, y)):
         if v.ndim < 1:
-            raise ValueError(f"matmul input operand {k} must have ndim at least 1, but it has ndim {v.ndim}")
+            raise ValueError(f"matmul: operand {k} must not be a scalar, got shape {v.shape}")
     left_vector, right_vector = x.ndim == 1, y.ndim == 1
     left = x.shape[:-2]
     right = y.shape[:-2]
@@ -93,9 +93,7 @@ def matmul(
         x, shared_x = _squeezed(x, drop_x, shared_x)
         y, shared_y = _squeezed(y, drop_y, shared_y)
     contract_x, contract_y = x.ndim - 1, y.ndim - 1 if right_vector else y.ndim - 2
-    out = contract(
-        "matmul", x, y, (((contract_x,), (contract_y,)), (tuple(shared_x), tuple(shared_y))), precision, preferred_element_type
-    )  # fmt: skip
+    out = contract("matmul", x, y, (((contract_x,), (contract_y,)), (tuple(shared_x), tuple(shared_y))), precision, preferred_element_type)
     # dot_general gives: shared, x's own axes (batch, row), y's own axes (batch, column)
     names = [
         *shared,
@@ -125,7 +123,7 @@ def vecdot(
     """Products of vectors along an axis, x1 being conjugated; the other axes are broadcast."""
     x, y = as_array("vecdot", x1, 0), as_array("vecdot", x2, 1)
     if not x.ndim or not y.ndim:
-        raise ValueError(f"vecdot requires arrays with at least one axis, got shapes {x.shape} and {y.shape}")
+        raise ValueError(f"vecdot: expected vectors, got shapes {x.shape} and {y.shape}")
     x, y = moveaxis(x, axis, -1), moveaxis(y, axis, -1)
     if x.shape[-1] != y.shape[-1]:
         raise ValueError(f"vecdot: the vectors have different lengths, {x.shape[-1]} and {y.shape[-1]}")
@@ -141,7 +139,7 @@ def matvec(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Matrices times vectors, the leading axes broadcast."""
     x, y = as_array("matvec", x1, 0), as_array("matvec", x2, 1)
     if x.ndim < 2 or y.ndim < 1:
-        raise ValueError(f"matvec requires a matrix and a vector, got shapes {x.shape} and {y.shape}")
+        raise ValueError(f"matvec: expected matrices and vectors, got shapes {x.shape} and {y.shape}")
     out = matmul(x, lax.reshape(y, (*y.shape, 1)))
     return lax.reshape(out, out.shape[:-1])
 
@@ -150,7 +148,7 @@ def vecmat(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Vectors, conjugated, times matrices, the leading axes broadcast."""
     x, y = as_array("vecmat", x1, 0), as_array("vecmat", x2, 1)
     if x.ndim < 1 or y.ndim < 2:
-        raise ValueError(f"vecmat requires a vector and a matrix, got shapes {x.shape} and {y.shape}")
+        raise ValueError(f"vecmat: expected vectors and matrices, got shapes {x.shape} and {y.shape}")
     x = e.conj(x) if dtypes.is_complex(x.aval.dtype) else x
     out = matmul(lax.reshape(x, (*x.shape[:-1], 1, x.shape[-1])), y)
     return lax.reshape(out, (*out.shape[:-2], out.shape[-1]))
@@ -189,7 +187,7 @@ def tensordot(
     if hasattr(axes, "__index__") and not isinstance(axes, list | tuple):
         n = operator.index(axes)
         if n > min(x.ndim, y.ndim):
-            raise TypeError(f"Number of tensordot axes (axes {n}) exceeds input ranks ({x.shape} and {y.shape})")
+            raise TypeError(f"tensordot: axes={n} is more than there are, for shapes {x.shape} and {y.shape}")
         if n < 0:
             raise ValueError(f"tensordot: the number of axes must not be negative, got {n}")
         numbers = (tuple(range(x.ndim - n, x.ndim)), tuple(range(n)))
@@ -198,12 +196,12 @@ def tensordot(
         if hasattr(left, "__index__") and hasattr(right, "__index__"):
             left, right = (left,), (right,)
         if not (isinstance(left, list | tuple) and isinstance(right, list | tuple)):
-            raise TypeError(f"tensordot axes argument must be an int, a pair of ints, or a pair of lists/tuples of ints, got {axes}")
+            raise TypeError(f"tensordot: axes must be a number of axes, two axes, or two lists of axes, got {axes!r}")
         if len(left) != len(right):
-            raise TypeError(f"tensordot requires axes lists to have equal length, got {left} and {right}.")
+            raise TypeError(f"tensordot: the two lists of axes must have equal lengths, got {left} and {right}")
         numbers = (tuple(canonical_axis(k, x.ndim) for k in left), tuple(canonical_axis(k, y.ndim) for k in right))
     else:
-        raise TypeError("tensordot axes argument must be an int, a pair of ints, or a pair of lists/tuples of ints.")
+        raise TypeError(f"tensordot: axes must be a number of axes, two axes, or two lists of axes, got {axes!r}")
     return contract("tensordot", x, y, (numbers, ((), ())), precision, preferred_element_type)
 
 
@@ -225,7 +223,7 @@ def cross(a: ArrayLike, b: ArrayLike, axisa: int = -1, axisb: int = -1, axisc: i
     x, y = promoted("cross", a, b)
     x, y = moveaxis(x, axisa, -1), moveaxis(y, axisb, -1)
     if x.shape[-1] != 3 or y.shape[-1] != 3:
-        raise ValueError("Dimension must be 3 for cross product")
+        raise ValueError(f"cross: expected vectors of length 3, got shapes {x.shape} and {y.shape}")
     shape = broadcast_shapes(x.shape, y.shape)
     parts = [
         [
@@ -265,13 +263,13 @@ def parse_einsum(subscripts: str, ranks: Sequence[int]) -> tuple[list[list[Any]]
     inputs, arrow, output = text.partition("->")
     terms = inputs.split(",")
     if len(terms) != len(ranks):
-        raise ValueError(f"Number of einsum subscripts, {len(terms)}, must be equal to the number of operands, {len(ranks)}.")
+        raise ValueError(f"einsum: {len(terms)} subscripts for {len(ranks)} operands, in {subscripts!r}")
     labels: list[list[Any]] = []
     widest = 0
     for term, rank in zip(terms, ranks, strict=True):
         head, dots, tail = term.partition("...")
         if "." in head or "." in tail:
-            raise ValueError("Invalid Ellipses.")
+            raise ValueError(f"einsum: an ellipsis is three dots, once in the result, got {output!r}")
         if not all(c.isalpha() for c in head + tail):
             raise ValueError(f"einsum: characters of subscripts must be letters, got {term!r}")
         extra = rank - len(head) - len(tail)
@@ -284,21 +282,28 @@ def parse_einsum(subscripts: str, ranks: Sequence[int]) -> tuple[list[list[Any]]
         return labels, [*range(-widest, 0), *sorted(c for c in set(flat) if flat.count(c) == 1)]
     head, dots, tail = output.partition("...")
     if "." in head or "." in tail:
-        raise ValueError("Invalid Ellipses.")
+        raise ValueError(f"einsum: an ellipsis is three dots, once in a term, got {term!r}")
     known = {c for term in labels for c in term}
     result: list[Any] = [*head, *(range(-widest, 0) if dots else ()), *tail]
     for c in result:
         if c not in known:
-            raise ValueError(f"Output character {c!r} did not appear in the input")
+            raise ValueError(f"einsum: the result's label {c!r} occurs in no operand, in {subscripts!r}")
         if result.count(c) > 1:
-            raise ValueError(f"Output character {c!r} appeared more than once in the output.")
+            raise ValueError(f"einsum: the result's label {c!r} occurs twice, in {subscripts!r}")
     return labels, result
 
 
 def einsum(
-    subscripts: Any, /, *operands: Any, out: None = None, optimize: Any = "auto", precision: Any = None, preferred_element_type: DTypeLike | None = None,
-    _dot_general: Any = None, out_sharding: Any = None,
-) -> Array:  # fmt: skip
+    subscripts: Any,
+    /,
+    *operands: Any,
+    out: None = None,
+    optimize: Any = "auto",
+    precision: Any = None,
+    preferred_element_type: DTypeLike | None = None,
+    _dot_general: Any = None,
+    out_sharding: Any = None,
+) -> Array:
     """Sums of products by Einstein's notation. More than two operands are contracted pairwise, in an order that opt_einsum finds."""
     no_out("einsum", out)
     if isinstance(subscripts, str):
@@ -307,7 +312,7 @@ def einsum(
         subscripts, arrays = _parse_interleaved((subscripts, *operands))
     check_arraylike("einsum", *arrays)
     if not arrays:
-        raise ValueError("einsum requires at least one operand")
+        raise ValueError("einsum: there are no operands")
     preferred = None if preferred_element_type is None else check_dtype(preferred_element_type, "einsum")
     xs = promoted("einsum", *arrays)
     if xs[0].aval.dtype == dtypes.bool_:
@@ -347,7 +352,7 @@ def _label_sizes(xs: Sequence[Array], labels: Sequence[Sequence[Any]]) -> dict[A
                 if sizes[c] == 1:
                     sizes[c] = n
                 elif n != 1:
-                    raise ValueError(f"Size of label {c!r} for operand {k} ({sizes[c]}) does not match previous terms ({n}).")
+                    raise ValueError(f"einsum: label {c!r} has size {sizes[c]} in earlier operands and {n} in operand {k}")
     return sizes
 
 

@@ -71,26 +71,25 @@ def complete_shape(new: Any, size: int, old: Shape) -> Shape:
         raise TypeError(text) from None
     unknown = sizes.count(-1)
     if unknown > 1:
-        raise TypeError(f"can only specify one unknown axis size with a `-1` value, got {sizes}")
+        raise TypeError(f"reshape: only one size may be -1, got {sizes}")
     if unknown:
         known = -math.prod(sizes)
         if known == 0 or size % known:
             if known == 0 and size == 0:
-                raise TypeError(f"cannot reshape array of shape {old} (size {size}) into shape {sizes}: the unknown size is ambiguous")
+                raise TypeError(f"reshape: the size that is -1 in {sizes} is arbitrary: shape {old} has no elements")
             raise TypeError(
-                f"cannot reshape array of shape {old} (size {size}) into shape {sizes} because the product of specified axis sizes "
-                f"({known}) does not evenly divide {size}"
+                f"reshape: the size that is -1 in {sizes} would not be whole: shape {old} has {size} elements, the other sizes make {known}"
             )
         return tuple(size // known if n == -1 else n for n in sizes)
     if math.prod(sizes) != size or any(n < 0 for n in sizes):
-        raise TypeError(f"cannot reshape array of shape {old} (size {size}) into shape {new} (size {math.prod(sizes)})")
+        raise TypeError(f"reshape: shape {old} has {size} elements, and {new} has {math.prod(sizes)}")
     return sizes
 
 
 def reshape(a: ArrayLike, shape: Any, order: str = "C", *, copy: bool | None = None, out_sharding: Any = None) -> Array:
     """The elements, in row-major order ("F": column-major), in another shape; one size may be -1. TypeError if the sizes do not fit."""
     if copy is False:
-        raise ValueError("jnp.reshape: copy=False is not supported: arrays are immutable, and no view is guaranteed")
+        raise ValueError("reshape: copy must not be False: no view is guaranteed")
     x = as_array("reshape", a)
     new = complete_shape(shape, x.size, x.shape)
     if order == "C":
@@ -99,14 +98,14 @@ def reshape(a: ArrayLike, shape: Any, order: str = "C", *, copy: bool | None = N
         back = tuple(range(x.ndim))[::-1]
         return lax.transpose(lax.reshape(x, new[::-1], back), tuple(range(len(new)))[::-1])
     if order == "A":
-        raise NotImplementedError("np.reshape order=A is not implemented.")
-    raise ValueError(f"Unexpected value for 'order' argument: {order}.")
+        raise NotImplementedError("reshape: order 'A' is not implemented")
+    raise ValueError(f"reshape: order must be 'C' or 'F', got {order!r}")
 
 
 def ravel(a: ArrayLike, order: str = "C", *, out_sharding: Any = None) -> Array:
     """A vector of the elements, in row-major or column-major order."""
     if order == "K":
-        raise NotImplementedError("Ravel not implemented for order='K'.")
+        raise NotImplementedError("ravel: order 'K' is not implemented")
     x = as_array("ravel", a)
     return reshape(x, (x.size,), order)
 
@@ -119,7 +118,7 @@ def transpose(a: ArrayLike, axes: Sequence[int] | None = None) -> Array:
     order = tuple(operator.index(k) for k in axes)
     if any(not -x.ndim <= k < x.ndim for k in order):
         bad = next(k for k in order if not -x.ndim <= k < x.ndim)
-        raise ValueError(f"axis {bad} is out of bounds for array of dimension {x.ndim}")
+        raise ValueError(f"transpose: axis {bad} is out of bounds for an array of shape {x.shape}")
     return lax.transpose(x, tuple(k % x.ndim for k in order))
 
 
@@ -132,7 +131,7 @@ def matrix_transpose(x: ArrayLike, /) -> Array:
     """The last two axes exchanged. ValueError for fewer than two."""
     x = as_array("matrix_transpose", x)
     if x.ndim < 2:
-        raise ValueError(f"x must be at least two-dimensional for matrix_transpose; got ndim={x.ndim}")
+        raise ValueError(f"matrix_transpose: expected at least two axes, got shape {x.shape}")
     return lax.transpose(x, (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
 
 
@@ -142,7 +141,7 @@ def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Array:
     order = list(range(x.ndim))
     for k in (axis1, axis2):
         if not -x.ndim <= operator.index(k) < x.ndim:
-            raise IndexError(f"index {k} is out of bounds for axis 0 with size {x.ndim}")
+            raise IndexError(f"swapaxes: axis {k} is out of bounds for an array of shape {x.shape}")
     order[axis1], order[axis2] = order[axis2], order[axis1]
     return lax.transpose(x, order)
 
@@ -159,7 +158,7 @@ def moveaxis(a: ArrayLike, source: int | Sequence[int], destination: int | Seque
         duplicates="repeated axis in `destination` argument",
     )
     if len(old) != len(new):
-        raise ValueError(f"Inconsistent number of elements: {len(old)} vs {len(new)}")
+        raise ValueError(f"moveaxis: source and destination must have equal lengths, got {source} and {destination}")
     order = [k for k in range(x.ndim) if k not in old]
     for d, s in sorted(zip(new, old, strict=True)):
         order.insert(d, s)
@@ -172,7 +171,7 @@ def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
     k = canonical_axis(axis, x.ndim)
     s = operator.index(start)
     if not -x.ndim <= s <= x.ndim:
-        raise ValueError(f"start={start} must satisfy {-x.ndim} <= start <= {x.ndim}")
+        raise ValueError(f"rollaxis: start must lie between {-x.ndim} and {x.ndim}, got {start}")
     s = s + x.ndim if s < 0 else s
     return moveaxis(x, k, s - 1 if k < s else s)
 
@@ -195,9 +194,9 @@ def broadcast_to(array: ArrayLike, shape: Any, *, out_sharding: Any = None) -> A
     x = as_array("broadcast_to", array)
     new = check_shape(shape)
     if x.ndim > len(new):
-        raise ValueError(f"Cannot broadcast to shape with fewer dimensions: arr_shape={x.shape} shape={new}")
+        raise ValueError(f"broadcast_to: shape {new} has fewer axes than the array, of shape {x.shape}")
     if any(n not in (1, m) for n, m in zip(reversed(x.shape), reversed(new), strict=False)):
-        raise ValueError(f"Incompatible shapes for broadcasting: {x.shape} and requested shape {new}")
+        raise ValueError(f"broadcast_to: an array of shape {x.shape} cannot be broadcast to {new}")
     return spread(x, new)
 
 
@@ -242,12 +241,10 @@ def _sequence(fun: str, xs: Any) -> list[Any]:
     if isinstance(xs, ArrayImpl | Tracer | np.ndarray):
         a = as_array(fun, xs)
         if a.ndim == 0:
-            raise ValueError(
-                "Zero-dimensional arrays cannot be concatenated." if fun == "concatenate" else f"{fun}: the argument must not be a scalar"
-            )
+            raise ValueError(f"{fun}: a scalar is no sequence of arrays")
         return list(p.unstack_p(a, axis=0)) if a.shape[0] else []
     if not isinstance(xs, Sequence) or isinstance(xs, str):
-        raise TypeError(f"{fun} requires a sequence of arrays, got {type(xs)}")
+        raise TypeError(f"{fun}: expected a sequence of arrays, got {type(xs)}")
     return list(xs)
 
 
@@ -260,12 +257,12 @@ def _concatenate(fun: str, operands: Any, axis: int | None, dtype: Any) -> Array
     if isinstance(operands, ArrayImpl | Tracer | np.ndarray) and axis is not None:
         a = as_array(fun, operands)
         if a.ndim == 0:
-            raise ValueError("Zero-dimensional arrays cannot be concatenated.")
+            raise ValueError(f"{fun}: a scalar is no sequence of arrays")
         if a.ndim == 1:
-            raise ValueError("Zero-dimensional arrays cannot be concatenated.")
+            raise ValueError(f"{fun}: the rows of a vector are scalars, which have no axis to be joined along")
     xs = _sequence(fun, operands)
     if not xs:
-        raise ValueError("Need at least one array to concatenate.")
+        raise ValueError(f"{fun}: there are no arrays")
     d = check_dtype(dtype, fun)
     xs = promoted(fun, *xs)
     if d is not None:
@@ -275,9 +272,9 @@ def _concatenate(fun: str, operands: Any, axis: int | None, dtype: Any) -> Array
     if axis is None:
         return lax.concatenate([lax.reshape(x, (x.size,)) for x in xs], 0)
     if all(x.ndim == 0 for x in xs):
-        raise ValueError("Zero-dimensional arrays cannot be concatenated.")
+        raise ValueError(f"{fun}: scalars have no axis to be joined along")
     if any(x.ndim != xs[0].ndim for x in xs):
-        raise TypeError(f"Cannot concatenate arrays with different numbers of dimensions: got {', '.join(str(x.shape) for x in xs)}.")
+        raise TypeError(f"{fun}: arrays must have equal numbers of axes, got shapes {', '.join(str(x.shape) for x in xs)}")
     return lax.concatenate(xs, canonical_axis(axis, xs[0].ndim))
 
 
@@ -295,15 +292,15 @@ def stack(arrays: Any, axis: int = 0, out: None = None, dtype: DTypeLike | None 
         return x if d is None else convert(x, d)
     xs = _sequence("stack", arrays)
     if not xs:
-        raise ValueError("Need at least one array to stack.")
+        raise ValueError("stack: there are no arrays")
     d = check_dtype(dtype, "stack")
     xs = [strong(x) if x.aval.dtype == dtypes.bool_ else x for x in promoted("stack", *xs)]
     if d is not None:
         xs = [convert(x, d) for x in xs]
     if any(x.ndim != xs[0].ndim for x in xs):
-        raise ValueError(f"Cannot stack arrays with different numbers of dimensions: got {', '.join(str(x.shape) for x in xs)}.")
+        raise ValueError(f"stack: arrays must have one shape, got {', '.join(str(x.shape) for x in xs)}")
     if any(x.shape != xs[0].shape for x in xs):
-        raise ValueError("All input arrays must have the same shape.")
+        raise ValueError(f"stack: arrays must have one shape, got {', '.join(str(x.shape) for x in xs)}")
     return lax.stack(xs, canonical_axis(axis, xs[0].ndim + 1))
 
 
@@ -311,14 +308,14 @@ def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Array, ...]:
     """The slices along an axis, without it."""
     x = as_array("unstack", x)
     if x.ndim == 0:
-        raise ValueError("Unstack requires arrays with rank > 0, however a scalar array was passed.")
+        raise ValueError("unstack: a scalar has no axis to be taken apart")
     return lax.unstack(x, canonical_axis(axis, x.ndim))
 
 
 def _stacked(fun: str, tup: Any, dtype: Any, shape_up: Callable[[Any], Any], axis: Callable[[Array], int]) -> Array:
     xs = [shape_up(x) for x in _sequence(fun, tup)]
     if not xs:
-        raise ValueError("Need at least one array to concatenate.")
+        raise ValueError(f"{fun}: there are no arrays")
     return _concatenate(fun, xs, axis(xs[0]), dtype)
 
 
@@ -359,14 +356,14 @@ def block(arrays: Any) -> Array:
 
     def build(xs: Any) -> tuple[Array, int]:
         if isinstance(xs, tuple):
-            raise ValueError("jax.numpy.block does not allow tuples, got " + str(xs))
+            raise ValueError(f"block: blocks are nested in lists, got the tuple {xs}")
         if isinstance(xs, list):
             if not xs:
-                raise ValueError("jax.numpy.block does not allow empty list arguments")
+                raise ValueError("block: a list of blocks must not be empty")
             parts = [build(x) for x in xs]
             depth = parts[0][1]
             if any(d != depth for _, d in parts):
-                raise ValueError("Mismatched list depths in jax.numpy.block")
+                raise ValueError("block: lists of blocks must be nested to equal depths")
             rank = builtin_max(depth + 1, *(x.ndim for x, _ in parts))
             blocks = [lax.broadcast_to_rank(x, rank) for x, _ in parts]
             return _concatenate("block", blocks, -(depth + 1), None), depth + 1
@@ -385,7 +382,7 @@ builtin_max = max
 def _split(fun: str, ary: ArrayLike, indices_or_sections: Any, axis: int, equal: bool) -> list[Array]:
     x = as_array(fun, ary)
     if not -x.ndim <= operator.index(axis) < x.ndim:
-        raise IndexError(f"{fun}: axis {axis} is out of bounds for array of dimension {x.ndim}")
+        raise IndexError(f"{fun}: axis {axis} is out of bounds for an array of shape {x.shape}")
     k = canonical_axis(axis, x.ndim)
     n = x.shape[k]
     if isinstance(indices_or_sections, list | tuple) or getattr(indices_or_sections, "ndim", 0):
@@ -396,7 +393,7 @@ def _split(fun: str, ary: ArrayLike, indices_or_sections: Any, axis: int, equal:
     sections = static_index(fun, indices_or_sections, "indices_or_sections")
     part, rest = builtin_divmod(n, sections)
     if rest and equal:
-        raise ValueError(f"array split does not result in an equal division: rest is {rest}")
+        raise ValueError(f"{fun}: an axis of size {n} does not fall into {sections} equal parts")
     sizes = [part + 1] * rest + [part] * (sections - rest)
     return list(p.split_p(x, sizes=tuple(sizes), axis=k))
 
@@ -446,7 +443,8 @@ def tile(A: ArrayLike, reps: Any) -> Array:
 def repeat(
     a: ArrayLike, repeats: ArrayLike, axis: int | None = None, *, total_repeat_length: int | None = None, out_sharding: Any = None
 ) -> Array:
-    """Each element along an axis `repeats` times (a number, or one for each). Traced repeats need `total_repeat_length`, which cuts or fills up."""
+    """Each element along an axis `repeats` times (a number, or one for each). Traced repeats need `total_repeat_length`, which cuts or
+    fills up."""
     x = as_array("repeat", a)
     if axis is None:
         x = lax.reshape(x, (x.size,))
@@ -507,7 +505,7 @@ def roll(a: ArrayLike, shift: ArrayLike, axis: int | Sequence[int] | None = None
     if isinstance(shift, ArrayImpl | Tracer | np.ndarray):
         s = as_array("roll", shift, 1)
         if s.ndim > 1:
-            raise ValueError("'shift' and 'axis' arguments to roll must be scalars or 1D arrays")
+            raise ValueError(f"roll: shift must be a scalar or a vector, got shape {s.shape}")
         shifts = [s] if s.ndim == 0 else list(p.unstack_p(s, axis=0))
     else:
         shifts = list(shift) if isinstance(shift, Sequence) else [shift]
@@ -557,12 +555,10 @@ def rot90(m: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
     """Rotated k times by 90 degrees, from the first of two axes to the second."""
     x = as_array("rot90", m)
     if x.ndim < 2:
-        raise ValueError(
-            f"rot90 requires its first argument to have ndim at least two, but got first argument of shape {x.shape}, which has ndim {x.ndim}"
-        )
+        raise ValueError(f"rot90: expected at least two axes, got shape {x.shape}")
     a, b = (canonical_axis(j, x.ndim) for j in axes)
     if a == b:
-        raise ValueError("Axes must be different")
+        raise ValueError(f"rot90: the two axes must differ, got {axes}")
     k = operator.index(k) % 4
     if k == 0:
         return x
@@ -608,7 +604,7 @@ def tril(m: ArrayLike, k: int = 0) -> Array:
     """The part on and below the k-th diagonal, zeros above."""
     x = as_array("tril", m)
     if x.ndim < 2:
-        raise ValueError("Argument to jax.numpy.tril must be at least 2D")
+        raise ValueError(f"tril: expected at least two axes, got shape {x.shape}")
     mask = diagonal_mask(x.shape[-2:], k, lax.ge)
     return e.where(spread(mask, x.shape), x, e.const(0, x.aval.dtype))
 
@@ -617,7 +613,7 @@ def triu(m: ArrayLike, k: int = 0) -> Array:
     """The part on and above the k-th diagonal, zeros below."""
     x = as_array("triu", m)
     if x.ndim < 2:
-        raise ValueError("Argument to jax.numpy.triu must be at least 2D")
+        raise ValueError(f"triu: expected at least two axes, got shape {x.shape}")
     mask = diagonal_mask(x.shape[-2:], k - 1, lax.ge)
     return e.where(spread(mask, x.shape), e.const(0, x.aval.dtype), x)
 
@@ -626,7 +622,7 @@ def diagonal(a: ArrayLike, offset: Any = 0, axis1: int = 0, axis2: int = 1) -> A
     """The elements with equal positions along two axes (the second one's less `offset`), in a new last axis."""
     x = as_array("diagonal", a)
     if x.ndim < 2:
-        raise ValueError("diagonal requires an array of at least two dimensions.")
+        raise ValueError(f"diagonal: expected at least two axes, got shape {x.shape}")
     offset = operator.index(offset)
     i, j = canonical_axis(axis1, x.ndim), canonical_axis(axis2, x.ndim)
     if i == j:
@@ -641,9 +637,7 @@ def diagonal(a: ArrayLike, offset: Any = 0, axis1: int = 0, axis2: int = 1) -> A
     flat = lax.reshape(x, (*lead, rows * columns))
     first = offset if offset >= 0 else -offset * columns
     rank = len(lead)
-    return lax.slice(
-        flat, (0,) * rank + (first,), (*lead, first + (n - 1) * (columns + 1) + 1), (1,) * rank + (columns + 1,)
-    )  # fmt: skip
+    return lax.slice(flat, (0,) * rank + (first,), (*lead, first + (n - 1) * (columns + 1) + 1), (1,) * rank + (columns + 1,))
 
 
 def diag(v: ArrayLike, k: int = 0) -> Array:
@@ -658,7 +652,7 @@ def diag(v: ArrayLike, k: int = 0) -> Array:
         return e.where(mask, lax.broadcast_in_dim(padded, (n, n), (1,)), e.const(0, x.aval.dtype))
     if x.ndim == 2:
         return diagonal(x, offset=k)
-    raise ValueError("diag input must be 1d or 2d")
+    raise ValueError(f"diag: expected a vector or a matrix, got shape {x.shape}")
 
 
 def diagflat(v: ArrayLike, k: int = 0) -> Array:
@@ -669,14 +663,14 @@ def diagflat(v: ArrayLike, k: int = 0) -> Array:
 def fill_diagonal(a: ArrayLike, val: ArrayLike, wrap: bool = False, *, inplace: bool = True) -> Array:
     """The array with its main diagonal replaced. `inplace` must be false: arrays are immutable."""
     if inplace:
-        raise NotImplementedError("JAX arrays are immutable, must use inplace=False")
+        raise NotImplementedError("fill_diagonal: inplace must be False, since arrays are immutable")
     if wrap:
-        raise NotImplementedError("wrap=True is not implemented, must use wrap=False")
+        raise NotImplementedError("fill_diagonal: wrap=True is not implemented")
     x, values = as_array("fill_diagonal", a, 0), as_array("fill_diagonal", val, 1)
     if x.ndim < 2:
-        raise ValueError("array must be at least 2-d")
+        raise ValueError(f"fill_diagonal: expected at least two axes, got shape {x.shape}")
     if x.ndim > 2 and any(n != x.shape[0] for n in x.shape):
-        raise ValueError("All dimensions of input must be of equal length")
+        raise ValueError(f"fill_diagonal: all axes must have one size, got shape {x.shape}")
     n = builtin_min(x.shape)
     values = convert(values, x.aval.dtype)
     if values.ndim == 0:
@@ -697,7 +691,7 @@ def trace(a: ArrayLike, offset: Any = 0, axis1: int = 0, axis2: int = 1, dtype: 
     no_out("trace", out)
     x = as_array("trace", a)
     if x.ndim < 2:
-        raise ValueError(f"axis 1 is out of bounds for array of dimension {x.ndim}")
+        raise ValueError(f"trace: expected at least two axes, got shape {x.shape}")
     d = check_dtype(dtype, "trace")
     if d is None:
         d = x.aval.dtype
@@ -714,9 +708,9 @@ def diag_indices(n: int, ndim: int = 2) -> tuple[Array, ...]:
     """The indices of the main diagonal of an array of `ndim` axes of size n."""
     n, rank = operator.index(n), operator.index(ndim)
     if n < 0:
-        raise ValueError(f"n argument to diag_indices must be nonnegative, got {n}")
+        raise ValueError(f"diag_indices: n must not be negative, got {n}")
     if rank < 0:
-        raise ValueError(f"ndim argument to diag_indices must be nonnegative, got {rank}")
+        raise ValueError(f"diag_indices: ndim must not be negative, got {rank}")
     return (arange(n),) * rank
 
 
@@ -724,9 +718,9 @@ def diag_indices_from(arr: ArrayLike) -> tuple[Array, ...]:
     """The indices of the main diagonal of an array."""
     x = as_array("diag_indices_from", arr)
     if x.ndim < 2:
-        raise ValueError("input array must be at least 2-d")
+        raise ValueError(f"diag_indices_from: expected at least two axes, got shape {x.shape}")
     if any(n != x.shape[0] for n in x.shape):
-        raise ValueError("All dimensions of input must be of equal length")
+        raise ValueError(f"diag_indices_from: all axes must have one size, got shape {x.shape}")
     return diag_indices(x.shape[0], ndim=x.ndim)
 
 
@@ -749,7 +743,7 @@ def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array
 def tril_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, Array]:
     """`tril_indices` for a matrix's shape."""
     if ndim(arr) != 2:
-        raise ValueError("Only 2-D inputs are accepted")
+        raise ValueError(f"tril_indices_from: expected a matrix, got shape {shape(arr)}")
     rows, columns = shape(arr)
     return tril_indices(rows, k, columns)
 
@@ -757,7 +751,7 @@ def tril_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, Array]:
 def triu_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, Array]:
     """`triu_indices` for a matrix's shape."""
     if ndim(arr) != 2:
-        raise ValueError("Only 2-D inputs are accepted")
+        raise ValueError(f"triu_indices_from: expected a matrix, got shape {shape(arr)}")
     rows, columns = shape(arr)
     return triu_indices(rows, k, columns)
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from steno._native import ArrayImpl, ShapedArray, config_token
 from steno.core import dtypes
-from steno.core.aval import TypedScalar, not_an_array, scalar_aval, scalar_value, typed_scalar, typeof
+from steno.core.aval import TypedScalar, scalar_aval, scalar_value, typed_scalar, typeof
 from steno.core.config import config
 from steno.core.errors import ConcretizationTypeError
 from steno.core.trace import JitTracer, Tracer
@@ -56,7 +56,7 @@ def as_array(fun: str, x: Any, position: int = 0) -> Array:
 
 
 def not_arraylike(fun: str, x: Any, position: int) -> TypeError:
-    return TypeError(f"{fun} requires ndarray or scalar arguments, got {type(x)} at position {position}.")
+    return TypeError(f"{fun}: argument {position} must be an array or a number, got {type(x)}")
 
 
 def from_host(x: Any) -> ArrayImpl:
@@ -98,7 +98,7 @@ def static(fun: str, x: Any, what: str) -> np.ndarray:
     if isinstance(x, Tracer):
         known = x.to_concrete_value()
         if known is None:
-            raise ConcretizationTypeError(x, f"jnp.{fun} needs to know its argument {what!r} while tracing.")
+            raise ConcretizationTypeError(x, f"{fun} needs to know its argument {what!r} while tracing.")
         x = known
     return np.asarray(x)
 
@@ -119,7 +119,7 @@ def weak_type_of(x: Any) -> bool:
 def no_out(fun: str, out: Any) -> None:
     """NotImplementedError for an `out` argument: arrays are immutable."""
     if out is not None:
-        raise NotImplementedError(f"The 'out' argument to jnp.{fun} is not supported.")
+        raise NotImplementedError(f"{fun}: the argument `out` must be None, since arrays are immutable")
 
 
 # dtypes and conversion
@@ -135,12 +135,12 @@ def check_dtype(dtype: DTypeLike, fun: str) -> Any:
     if isinstance(d, dtypes.KeyDType):
         return d
     if not dtypes.is_valid(d):
-        raise TypeError(f"JAX only supports number, bool, and string dtypes, got dtype {dtype} in {fun}")
+        raise TypeError(f"{fun}: there are no arrays of dtype {dtype}; wanted a bool or numeric one")
     c = dtypes.canonical(d)
     if c is not d and c != d and dtype not in PYTHON_SCALARS:
         warnings.warn(
-            f"Explicitly requested dtype {dtypes.name(d)} requested in {fun} is not available, and will be truncated to dtype {dtypes.name(c)}. "
-            "To enable more dtypes, set the jax_enable_x64 configuration option or the JAX_ENABLE_X64 shell environment variable.",
+            f"{fun}: dtype {dtypes.name(d)} was asked for, and {dtypes.name(c)} is given: 64-bit types are off. "
+            "They are switched on by jax_enable_x64 (config.update, or JAX_ENABLE_X64 in the environment).",
             UserWarning,
             stacklevel=4,
         )
@@ -239,8 +239,8 @@ def broadcast_shapes(*shapes: Sequence[int], fun: str = "") -> Shape:
         if len(wide) > 1:
             names = ", ".join(str(tuple(s)) for s in shapes)
             if fun:
-                raise TypeError(f"{fun} got incompatible shapes for broadcasting: {names}.")
-            raise ValueError(f"Incompatible shapes for broadcasting: shapes=[{names}]")
+                raise TypeError(f"{fun}: shapes {names} cannot be broadcast together")
+            raise ValueError(f"shapes {names} cannot be broadcast together")
         out.append(wide.pop() if wide else 1)
     return tuple(out)
 
@@ -250,9 +250,9 @@ def check_rank_promotion(fun: str, *shapes: Shape) -> None:
     mode = config._state.numpy_rank_promotion
     if mode == "allow" or len({len(s) for s in shapes if s}) <= 1:
         return
-    message = f"Operands could not be broadcast together for {fun} on shapes {' '.join(map(str, shapes))} and with the config option jax_numpy_rank_promotion={mode!r}."
+    message = f"{fun}: operands of unequal rank, of shapes {', '.join(map(str, shapes))}, and jax_numpy_rank_promotion={mode!r}"
     if mode == "raise":
-        raise ValueError(message + " For more information, see https://docs.jax.dev/en/latest/rank_promotion_warning.html.")
+        raise ValueError(message)
     warnings.warn(message, stacklevel=4)
 
 
@@ -274,7 +274,7 @@ def canonical_axis(axis: Any, ndim: int) -> int:
     """`-ndim <= axis < ndim`  -->  `0 <= axis < ndim`. ValueError beyond; TypeError for what is no integer."""
     k = operator.index(axis)
     if not -ndim <= k < ndim:
-        raise ValueError(f"axis {k} is out of bounds for array of dimension {ndim}")
+        raise ValueError(f"axis {k} is out of bounds for an array of rank {ndim}")
     return k + ndim if k < 0 else k
 
 
@@ -283,7 +283,7 @@ def canonical_axes(axes: Any, ndim: int, *, duplicates: str = "duplicate value i
     if axes is None:
         return tuple(range(ndim))
     if isinstance(axes, Tracer):
-        raise ConcretizationTypeError(axes, "The axis argument must be known statically.")
+        raise ConcretizationTypeError(axes, "The argument `axis` must be known while tracing.")
     if isinstance(axes, int | np.integer):
         return (canonical_axis(axes, ndim),)
     if not isinstance(axes, Sequence | np.ndarray):
@@ -311,7 +311,7 @@ def check_shape(shape: Any, context: str = "") -> Shape:
     except TypeError:
         raise bad_shape(tuple(sizes), context) from None
     if any(n < 0 for n in out):
-        raise TypeError(f"shape must have every element be nonnegative, got {out}.{context and ' ' + context}")
+        raise TypeError(f"a shape must not hold negative sizes, got {out}{context and ' as ' + context}")
     return out
 
 
@@ -413,11 +413,3 @@ def unary_operand(fun: str, x: Any) -> Any:
         aval = typeof(x)
         return TypedScalar(scalar_value(x, aval.dtype), aval)
     return operand(fun, x, 0)
-
-
-__all__ = [
-    "Array", "ArrayImpl", "ArrayLike", "DTypeLike", "PYTHON_SCALARS", "Shape", "ShapedArray", "Tracer", "TypedScalar", "arrays", "as_array",
-    "binary", "broadcast_shapes", "broadcast_to", "broadcast_together", "canonical_axes", "canonical_axis", "check_arraylike", "check_dtype",
-    "check_shape", "concrete", "convert", "dtype_of", "from_host", "is_array", "no_out", "not_an_array", "operand", "promoted", "promoted_inexact",
-    "promoted_numeric", "static", "strong", "to_inexact", "to_numeric", "type_of", "unary_operand", "unwrap", "weak_type_of",
-]  # fmt: skip

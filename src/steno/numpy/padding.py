@@ -43,9 +43,9 @@ def pad(array: ArrayLike, pad_width: Any, mode: str | Callable[..., Any] = "cons
     if callable(mode):
         return _by_function(x, _widths(x, pad_width), mode, kwargs)
     if mode not in _KEYWORDS:
-        raise NotImplementedError(f"Unimplemented padding mode '{mode}' for np.pad.")
+        raise NotImplementedError(f"pad: there is no mode {mode!r}; there are {', '.join(_KEYWORDS)}")
     if unknown := set(kwargs) - _KEYWORDS[mode]:
-        raise ValueError(f"unsupported keyword arguments for mode '{mode}': {unknown}")
+        raise ValueError(f"pad: mode {mode!r} does not take {', '.join(sorted(unknown))}")
     widths = _widths(x, pad_width)
     if all(w == (0, 0) for w in widths):
         return x
@@ -62,7 +62,7 @@ def pad(array: ArrayLike, pad_width: Any, mode: str | Callable[..., Any] = "cons
         if kind == "odd":
             return _odd_reflection(x, widths, mode)
         if kind != "even":
-            raise ValueError("reflect_type must be 'even' or 'odd'")
+            raise ValueError(f"pad: reflect_type must be 'even' or 'odd', got {kind!r}")
         return _by_positions(x, widths, _reflected if mode == "reflect" else _mirrored, mode)
     if mode == "linear_ramp":
         return _ramp(x, widths, kwargs.get("end_values", 0))
@@ -72,10 +72,10 @@ def pad(array: ArrayLike, pad_width: Any, mode: str | Callable[..., Any] = "cons
 def _widths(x: Array, pad_width: Any) -> Widths:
     w = np.asarray(pad_width)
     if w.dtype.kind not in "iu" and w.size:
-        raise TypeError("`pad_width` must be of integral type.")
+        raise TypeError(f"pad: pad_width must hold integers, got {pad_width}")
     pairs_of = _pairs(w, x.ndim, "pad_width")
     if any(a < 0 or b < 0 for a, b in pairs_of):
-        raise ValueError("index can't contain negative values")
+        raise ValueError(f"pad: pad_width must not be negative, got {pad_width}")
     return [(int(a), int(b)) for a, b in pairs_of]
 
 
@@ -94,9 +94,7 @@ def _pairs(v: Any, ndim: int, name: str) -> list[tuple[Any, Any]]:
         return [(a[0], a[0]) for a in v]
     if shape == (ndim, 2):
         return [(a[0], a[1]) for a in v]
-    raise ValueError(
-        f"jnp.pad: {name} with nd={ndim} has unsupported shape {shape}. Valid shapes are ({ndim}, 2), (1, 2), (2,), (1,), or ()."
-    )
+    raise ValueError(f"pad: {name} must be a number, a pair, or a pair for each of the {ndim} axes, got shape {shape}")
 
 
 def _constant(x: Array, widths: Widths, values: Any) -> Array:
@@ -131,7 +129,7 @@ def _by_positions(x: Array, widths: Widths, source: Callable[[int, np.ndarray], 
         if (a, b) == (0, 0):
             continue
         if n == 0:
-            raise ValueError(f"Cannot apply '{mode}' padding to empty axis")
+            raise ValueError(f"pad: mode {mode!r} needs elements, got an axis of size 0 in shape {x.shape}")
         positions = source(n, np.arange(-a, n + b))
         x = take(x, from_host(positions.astype(np.int32)), axis=k, mode="clip")
     return x
@@ -157,7 +155,7 @@ def _odd_reflection(x: Array, widths: Widths, mode: str) -> Array:
     for k, (a, b) in enumerate(widths):
         n = x.shape[k]
         if n == 0 and (a or b):
-            raise ValueError(f"Cannot apply '{mode}' padding to empty axis")
+            raise ValueError(f"pad: mode {mode!r} needs elements, got an axis of size 0 in shape {x.shape}")
         for count, front in ((a, True), (b, False)):
             while count > 0:
                 n = x.shape[k]
@@ -206,7 +204,7 @@ def _statistic(x: Array, widths: Widths, mode: str, stat_length: Any) -> Array:
     for k, ((a, b), (u, v)) in enumerate(zip(widths, lengths, strict=True)):
         n = x.shape[k]
         if n == 0 or u == 0 or v == 0:
-            raise ValueError("stat_length of 0 yields no value for padding")
+            raise ValueError(f"pad: mode {mode!r} needs elements, got stat_length {stat_length} for shape {x.shape}")
         u, v = n if u is None else min(int(u), n), n if v is None else min(int(v), n)
         head = function(lax.slice_in_dim(x, 0, u, axis=k), axis=k, keepdims=True)
         tail = function(lax.slice_in_dim(x, n - v, n, axis=k), axis=k, keepdims=True)
@@ -222,7 +220,8 @@ def _statistic(x: Array, widths: Widths, mode: str, stat_length: Any) -> Array:
 
 
 def _by_function(x: Array, widths: Widths, function: Callable[..., Any], kwargs: dict[str, Any]) -> Array:
-    """NumPy's protocol: `function(vector, (before, after), axis, kwargs)` for each vector along each axis; here it returns the new vector."""
+    """NumPy's protocol: `function(vector, (before, after), axis, kwargs)` for each vector along each axis; here it returns the new
+    vector."""
     out = _constant(x, widths, 0)
     for k, width in enumerate(widths):
         moved = lax.transpose(out, [*(j for j in range(out.ndim) if j != k), k])

@@ -97,7 +97,7 @@ def polyder(p: ArrayLike, m: int = 1) -> Array:
     (x,) = promoted_inexact("polyder", p)
     m = operator.index(m)
     if m < 0:
-        raise ValueError("Order of derivative must be positive")
+        raise ValueError(f"polyder: m must not be negative, got {m}")
     if m == 0:
         return x
     n = x.shape[0] - m
@@ -114,12 +114,12 @@ def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Array:
     m = operator.index(m)
     x, constants = promoted_inexact("polyint", p, 0 if k is None else k)
     if m < 0:
-        raise ValueError("Order of integral must be positive (see polyder)")
+        raise ValueError(f"polyint: m must not be negative, got {m}")
     constants = lax.reshape(constants, (constants.size,))
     if constants.shape[0] == 1:
         constants = lax.broadcast_in_dim(lax.reshape(constants, ()), (m,), ())
     elif constants.shape[0] != m:
-        raise ValueError("k must be a scalar or a rank-1 array of length 1 or m.")
+        raise ValueError(f"polyint: k must be a number or {m} of them, got {constants.shape[0]}")
     if m == 0:
         return x
     n = x.shape[0]
@@ -143,7 +143,7 @@ def poly(seq_of_zeros: ArrayLike) -> Array:
     if z.ndim == 0:
         return lax.full((), 1, z.aval.dtype)
     if z.ndim != 1:
-        raise ValueError(f"input must be 1d or non-empty square 2d array, got shape {z.shape}")
+        raise ValueError(f"poly: expected a vector of zeros, got shape {z.shape}")
     out = lax.full((1,), 1, z.aval.dtype)
     one = lax.full((1,), 1, z.aval.dtype)
     for k in range(z.shape[0]):
@@ -171,10 +171,10 @@ def correlate(
 def _convolve(fun: str, a: ArrayLike, v: ArrayLike, mode: str, precision: Any, preferred: Any) -> Array:
     x, y = as_array(fun, a, 0), as_array(fun, v, 1)
     if x.ndim != 1 or y.ndim != 1:
-        raise ValueError(f"{fun}() only support 1-dimensional inputs.")
+        raise ValueError(f"{fun}: expected vectors, got shapes {x.shape} and {y.shape}")
     x, y = promoted_inexact(fun, x, y)
     if x.shape[0] == 0 or y.shape[0] == 0:
-        raise ValueError(f"{fun}: inputs cannot be empty, got shapes {x.shape} and {y.shape}.")
+        raise ValueError(f"{fun}: vectors must not be empty, got shapes {x.shape} and {y.shape}")
     swapped = x.shape[0] < y.shape[0]
     if fun == "correlate":
         y = e.conj(y)
@@ -190,7 +190,7 @@ def _convolve(fun: str, a: ArrayLike, v: ArrayLike, mode: str, precision: Any, p
     elif mode == "full":
         low, high = m - 1, m - 1
     else:
-        raise ValueError("mode must be one of ['full', 'same', 'valid']")
+        raise ValueError(f"{fun}: mode must be 'full', 'same' or 'valid', got {mode!r}")
     padded = p.pad_p(x, e.const(0, x.aval.dtype), padding_config=((low, high, 0),))
     count = n + low + high - m + 1
     rows = e.add(lax.broadcast_in_dim(arange(count), (count, m), (0,)), lax.broadcast_in_dim(arange(m), (count, m), (1,)))

@@ -53,7 +53,7 @@ def _mask(fun: str, where: Any) -> Any:
         return None
     w = as_array(fun, where, 0)
     if w.aval.dtype != dtypes.bool_:
-        raise ValueError(f"jnp.{fun}: where must be None or a boolean array; got where.dtype={w.aval.dtype!r}.")
+        raise ValueError(f"{fun}: `where` must hold bools, got dtype {dtypes.name(w.aval.dtype)}")
     return w
 
 
@@ -90,7 +90,7 @@ def _reduce(
     mask = _mask(fun, where)
     has_identity = identity is not None
     if where is not None and not has_identity and initial is None:
-        raise ValueError(f"reduction operation {fun} does not have an identity, so to use a where mask one has to specify 'initial'")
+        raise ValueError(f"{fun}: with `where` there may be nothing to reduce, so `initial` must be given")
     d = check_dtype(dtype, fun)
     if d is None:
         d = _accumulated(x.aval.dtype) if promote_integers else x.aval.dtype
@@ -99,7 +99,7 @@ def _reduce(
     shape = x.shape
     if not has_identity and initial is None and 0 in (shape[k] for k in axes):
         if not math.prod(n for k, n in enumerate(shape) if k not in axes) == 0:
-            raise ValueError(f"zero-size array to reduction operation {fun} which has no identity")
+            raise ValueError(f"{fun}: there are no elements to reduce, got shape {shape} and axis {axis}; `initial` says what then")
     if mask is not None:
         shape = broadcast_shapes(shape, mask.shape)
         x = e.where(broadcast_to(mask, shape), broadcast_to(x, shape), e.const(_neutral(identity, fun, d), d))
@@ -108,7 +108,7 @@ def _reduce(
     if initial is not None:
         start = as_array(fun, initial)
         if start.shape:
-            raise ValueError("initial value must be a scalar. Got array of shape " + str(start.shape))
+            raise ValueError(f"{fun}: `initial` must be a scalar, got shape {start.shape}")
         assert combine is not None
         result = combine(convert(start, d), result)
     return keep(result, axes, shape) if keepdims else result
@@ -153,25 +153,57 @@ def _prod_op(x: Array, axes: Shape) -> Array:
 
 
 def sum(
-    a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, keepdims: bool = False, initial: ArrayLike | None = None,
-    where: ArrayLike | None = None, promote_integers: bool = True,
-) -> Array:  # fmt: skip
+    a: ArrayLike,
+    axis: Axis = None,
+    dtype: DTypeLike | None = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+    promote_integers: bool = True,
+) -> Array:
     """Sums over axes (all by default). Small integers are summed in the default integer type, unless `promote_integers` is false."""
     return _reduce(
-        "sum", _sum_op, a, axis, out, keepdims, dtype=dtype, initial=initial, where=where, identity=lambda d: 0, combine=e.add,
+        "sum",
+        _sum_op,
+        a,
+        axis,
+        out,
+        keepdims,
+        dtype=dtype,
+        initial=initial,
+        where=where,
+        identity=lambda d: 0,
+        combine=e.add,
         promote_integers=promote_integers,
-    )  # fmt: skip
+    )
 
 
 def prod(
-    a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, keepdims: bool = False, initial: ArrayLike | None = None,
-    where: ArrayLike | None = None, promote_integers: bool = True,
-) -> Array:  # fmt: skip
+    a: ArrayLike,
+    axis: Axis = None,
+    dtype: DTypeLike | None = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+    promote_integers: bool = True,
+) -> Array:
     """Products over axes (all by default), in the types of `sum`."""
     return _reduce(
-        "prod", _prod_op, a, axis, out, keepdims, dtype=dtype, initial=initial, where=where, identity=lambda d: 1, combine=e.multiply,
+        "prod",
+        _prod_op,
+        a,
+        axis,
+        out,
+        keepdims,
+        dtype=dtype,
+        initial=initial,
+        where=where,
+        identity=lambda d: 1,
+        combine=e.multiply,
         promote_integers=promote_integers,
-    )  # fmt: skip
+    )
 
 
 def _max_op(x: Array, axes: Shape) -> Array:
@@ -286,7 +318,7 @@ def _variance(
     no_out(fun, out)
     if correction is not None:
         if not (isinstance(ddof, int) and ddof == 0):
-            raise ValueError("ddof and correction can't be provided simultaneously.")
+            raise ValueError(f"{fun}: ddof and correction are the same thing, and only one may be given")
         ddof = correction
     x = as_array(fun, a)
     check_arraylike(fun, ddof)
@@ -296,10 +328,7 @@ def _variance(
         compute, real = own, e.real(lax.full((), 0, own)).aval.dtype if dtypes.is_complex(own) else own
     else:
         if dtypes.is_complex(x.aval.dtype) and not dtypes.is_complex(d):
-            raise ValueError(
-                "jax.numpy.var does not yet support real dtype parameters when computing the variance of an array of complex values. "
-                "The semantics of numpy.var seem unclear in this case. Please comment on https://github.com/jax-ml/jax/issues/2283 if this behavior is important to you."
-            )
+            raise ValueError(f"{fun}: the dtype of a complex variance must be complex, got {dtypes.name(d)}")
         compute, real = dtypes.result_type(own, d), d
         if dtypes.is_complex(d):
             real = np.dtype(f"float{d.itemsize * 4}")
@@ -335,21 +364,37 @@ def _variance(
 
 
 def var(
-    a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, ddof: int = 0, keepdims: bool = False, *,
-    where: ArrayLike | None = None, mean: ArrayLike | None = None, correction: Any = None,
-) -> Array:  # fmt: skip
+    a: ArrayLike,
+    axis: Axis = None,
+    dtype: DTypeLike | None = None,
+    out: None = None,
+    ddof: int = 0,
+    keepdims: bool = False,
+    *,
+    where: ArrayLike | None = None,
+    mean: ArrayLike | None = None,
+    correction: Any = None,
+) -> Array:
     """Averages of the squared distances from the mean, over n - ddof; real also of complex numbers. NaN where n <= ddof."""
     return _variance("var", a, axis, dtype, out, ddof, keepdims, where, mean, correction)
 
 
 def std(
-    a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, ddof: int = 0, keepdims: bool = False, *,
-    where: ArrayLike | None = None, mean: ArrayLike | None = None, correction: Any = None,
-) -> Array:  # fmt: skip
+    a: ArrayLike,
+    axis: Axis = None,
+    dtype: DTypeLike | None = None,
+    out: None = None,
+    ddof: int = 0,
+    keepdims: bool = False,
+    *,
+    where: ArrayLike | None = None,
+    mean: ArrayLike | None = None,
+    correction: Any = None,
+) -> Array:
     """The square root of `var`."""
     d = check_dtype(dtype, "std")
     if d is not None and not dtypes.is_inexact(d):
-        raise ValueError(f"dtype argument to jnp.std must be inexact; got {dtypes.name(d)}")
+        raise ValueError(f"std: dtype must be a floating or complex one, got {dtypes.name(d)}")
     return e.sqrt(_variance("std", a, axis, dtype, out, ddof, keepdims, where, mean, correction))
 
 
@@ -366,17 +411,17 @@ def average(a: ArrayLike, axis: Axis = None, weights: ArrayLike | None = None, r
     axes = canonical_axes(axis, x.ndim)
     if x.shape != w.shape:
         if axis is None:
-            raise ValueError("Axis must be specified when shapes of a and weights differ.")
+            raise ValueError(f"average: weights of shape {w.shape} for an array of shape {x.shape} need an axis")
         if isinstance(axis, tuple):
             if w.shape != tuple(x.shape[k] for k in axes):
-                raise ValueError("Shape of weights must be consistent with shape of a along specified axis.")
+                raise ValueError(f"average: weights of shape {w.shape} do not fit axes {axes} of an array of shape {x.shape}")
             order = np.argsort(axes)
             w = lax.broadcast_in_dim(lax.transpose(w, order.tolist()), x.shape, tuple(sorted(axes)))
         else:
             if w.ndim != 1:
-                raise ValueError("1D weights expected when shapes of a and weights differ.")
+                raise ValueError(f"average: weights must be a vector, got shape {w.shape}")
             if w.shape[0] != x.shape[axes[0]]:
-                raise ValueError("Length of weights not compatible with specified axis.")
+                raise ValueError(f"average: {w.shape[0]} weights do not fit axis {axes[0]} of an array of shape {x.shape}")
             w = lax.broadcast_in_dim(w, x.shape, axes)
     total = sum(w, axis, keepdims=keepdims)
     out = p.div_p(sum(p.mul_p(x, w), axis, keepdims=keepdims), total)
@@ -395,11 +440,11 @@ def _arg(fun: str, op: Any, a: ArrayLike, axis: Any, out: Any, keepdims: bool | 
         k = 0
     else:
         if not -x.ndim <= operator.index(axis) < x.ndim:
-            raise IndexError(f"{fun}: axis {axis} is out of bounds for array of dimension {x.ndim}")
+            raise IndexError(f"{fun}: axis {axis} is out of bounds for an array of shape {x.shape}")
         k = canonical_axis(axis, x.ndim)
         shape = (*x.shape[:k], 1, *x.shape[k + 1 :])
     if x.shape[k] == 0:
-        raise ValueError(f"attempt to get {fun} of an empty sequence")
+        raise ValueError(f"{fun}: there are no elements along the axis, got shape {x.shape}")
     result = op(x, axes=(k,), index_dtype=dtypes.default_int())
     return lax.reshape(result, shape) if keepdims else result
 
@@ -427,17 +472,27 @@ def _without_nan(fun: str, a: ArrayLike, value: Callable[[Any], Any]) -> tuple[A
 
 
 def nansum(
-    a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, keepdims: bool = False, initial: ArrayLike | None = None,
+    a: ArrayLike,
+    axis: Axis = None,
+    dtype: DTypeLike | None = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: ArrayLike | None = None,
     where: ArrayLike | None = None,
-) -> Array:  # fmt: skip
+) -> Array:
     """As `sum`, NaNs counting as 0."""
     return sum(_without_nan("nansum", a, lambda d: 0)[0], axis, dtype, out, keepdims, initial, where)
 
 
 def nanprod(
-    a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, keepdims: bool = False, initial: ArrayLike | None = None,
+    a: ArrayLike,
+    axis: Axis = None,
+    dtype: DTypeLike | None = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: ArrayLike | None = None,
     where: ArrayLike | None = None,
-) -> Array:  # fmt: skip
+) -> Array:
     """As `prod`, NaNs counting as 1."""
     return prod(_without_nan("nanprod", a, lambda d: 1)[0], axis, dtype, out, keepdims, initial, where)
 
@@ -495,9 +550,15 @@ def nanmean(
 
 
 def nanvar(
-    a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, ddof: int = 0, keepdims: bool = False,
-    where: ArrayLike | None = None, mean: ArrayLike | None = None,
-) -> Array:  # fmt: skip
+    a: ArrayLike,
+    axis: Axis = None,
+    dtype: DTypeLike | None = None,
+    out: None = None,
+    ddof: int = 0,
+    keepdims: bool = False,
+    where: ArrayLike | None = None,
+    mean: ArrayLike | None = None,
+) -> Array:
     """As `var`, NaNs left out."""
     x = as_array("nanvar", a)
     present = e.logical_not(e.isnan(x))
@@ -506,9 +567,15 @@ def nanvar(
 
 
 def nanstd(
-    a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, ddof: int = 0, keepdims: bool = False,
-    where: ArrayLike | None = None, mean: ArrayLike | None = None,
-) -> Array:  # fmt: skip
+    a: ArrayLike,
+    axis: Axis = None,
+    dtype: DTypeLike | None = None,
+    out: None = None,
+    ddof: int = 0,
+    keepdims: bool = False,
+    where: ArrayLike | None = None,
+    mean: ArrayLike | None = None,
+) -> Array:
     """As `std`, NaNs left out."""
     return e.sqrt(nanvar(a, axis, dtype, out, ddof, keepdims, where, mean))
 
@@ -593,12 +660,10 @@ def _array_api_cumulative(fun: str, op: Any, start: int, x: ArrayLike, axis: Any
     a = as_array(fun, x)
     if axis is None:
         if a.ndim > 1:
-            raise ValueError(
-                f"The input array has rank {a.ndim}, however axis was not set to an explicit value. The axis argument is only optional for one-dimensional arrays."
-            )
+            raise ValueError(f"{fun}: axis may be left out for vectors only, got shape {a.shape}")
         axis = 0
     if a.ndim == 0:
-        raise ValueError("The input must be non-scalar to take a cumulative sum, however a scalar value or scalar array was given.")
+        raise ValueError(f"{fun}: a scalar has no axis to run along")
     k = canonical_axis(axis, a.ndim)
     out = _cumulative(fun, op, a, k, dtype, None, promote_integers=True)
     if not include_initial:

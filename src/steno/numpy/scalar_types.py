@@ -121,7 +121,8 @@ def issubdtype(arg1: Any, arg2: Any) -> bool:
 
 
 def isdtype(dtype: Any, kind: Any) -> bool:
-    """Whether a dtype is of a kind: a dtype, a name of the array API's kinds ("bool", "integral", "real floating", ...), or a tuple of these."""
+    """Whether a dtype is of a kind: a dtype, a name of the array API's kinds ("bool", "integral", "real floating", ...), or a tuple of
+    these."""
     d = dtypes.as_dtype(_plain(dtype)) if not isinstance(dtype, dtypes.KeyDType) else dtype
     kinds = kind if isinstance(kind, tuple) else (kind,)
     found = False
@@ -129,17 +130,18 @@ def isdtype(dtype: Any, kind: Any) -> bool:
         if isinstance(k, str) and k in _KINDS:
             found |= not isinstance(d, dtypes.KeyDType) and dtypes.kind(d) in _KINDS[k]
         elif isinstance(k, str):
-            raise ValueError(f"Unrecognized {kind=} expected one of {sorted(_KINDS)}, or a compatible input for jnp.dtype()")
+            raise ValueError(f"isdtype: unknown kind {k!r}; there are {', '.join(_KINDS)}")
         else:
             try:
                 found |= d == dtypes.as_dtype(_plain(k))
             except TypeError:
-                raise TypeError(f"Expected kind to be a dtype, string, or tuple; got {kind=}") from None
+                raise TypeError(f"isdtype: kind must be a dtype, a name of a kind, or a tuple of these, got {kind!r}") from None
     return bool(found)
 
 
 _KINDS: Final = {
-    "bool": "b", "signed integer": "i", "unsigned integer": "u", "integral": "iu", "real floating": "f", "complex floating": "c", "numeric": "iufc",
+    "bool": "b", "signed integer": "i", "unsigned integer": "u", "integral": "iu",
+    "real floating": "f", "complex floating": "c", "numeric": "iufc",
 }  # fmt: skip
 
 

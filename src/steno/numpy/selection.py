@@ -49,7 +49,7 @@ def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) ->
         host = concrete(mask)
         if host is None:
             raise ConcretizationTypeError(
-                mask, "The size argument of jnp.nonzero must be statically specified to use jnp.nonzero within JAX transformations."
+                mask, "nonzero: without `size` the number of results depends on the values, which must be known while tracing."
             )
         return tuple(from_host(v.astype(index)) for v in np.nonzero(host))
     n = operator.index(size)
@@ -105,7 +105,7 @@ def where(condition: Any, x: Any = None, y: Any = None, /, *, size: int | None =
         check_arraylike("where", condition)
         return nonzero(condition, size=size, fill_value=fill_value)
     if size is not None or fill_value is not None:
-        raise ValueError("size and fill_value arguments cannot be used in three-term where function.")
+        raise ValueError("where: size and fill_value go with the condition alone, not with x and y")
     c = operand("where", condition, 0) if type(condition) not in PYTHON_SCALARS else as_array("where", condition)
     key: Any = [c.aval]
     operands = [x, y]
@@ -147,9 +147,9 @@ def _plan(c: Any, x: Any, y: Any) -> Any:
 def select(condlist: Sequence[ArrayLike], choicelist: Sequence[ArrayLike], default: ArrayLike = 0) -> Array:
     """The choice of the first condition that holds, else the default."""
     if len(condlist) != len(choicelist):
-        raise ValueError(f"condlist must have length equal to choicelist ({len(condlist)} vs {len(choicelist)})")
+        raise ValueError(f"select: there must be as many choices as conditions, got {len(choicelist)} and {len(condlist)}")
     if not len(condlist):
-        raise ValueError("condlist must be non-empty")
+        raise ValueError("select: there are no conditions")
     check_arraylike("select", *condlist, *choicelist, default)
     *choices, out = promoted("select", *choicelist, default)
     conditions = [e.as_bool(as_array("select", c)) for c in condlist]
@@ -169,12 +169,13 @@ def extract(condition: ArrayLike, arr: ArrayLike, *, size: int | None = None, fi
 def compress(
     condition: ArrayLike, a: ArrayLike, axis: int | None = None, *, size: int | None = None, fill_value: ArrayLike = 0, out: None = None
 ) -> Array:
-    """The slices along an axis (elements, by default) where a vector of conditions holds. With `size` so many, missing ones being `fill_value`."""
+    """The slices along an axis (elements, by default) where a vector of conditions holds. With `size` so many, missing ones being
+    `fill_value`."""
     no_out("compress", out)
     c, x = as_array("compress", condition, 0), as_array("compress", a, 1)
     check_arraylike("compress", condition, a, fill_value)
     if c.ndim != 1:
-        raise ValueError("condition must be a 1D array")
+        raise ValueError(f"compress: condition must be a vector, got shape {c.shape}")
     if axis is None:
         axis, x = 0, lax.reshape(x, (x.size,))
     k = canonical_axis(axis, x.ndim)
@@ -183,7 +184,7 @@ def compress(
     if c.shape[0] > n:
         extra = concrete(lax.slice_in_dim(mask, n, c.shape[0]))
         if extra is not None and extra.any():
-            raise ValueError("condition contains entries that are out of bounds")
+            raise ValueError(f"compress: a condition beyond the axis's size, {n}, holds")
         mask = lax.slice_in_dim(mask, 0, n)
     elif c.shape[0] < n:
         x = lax.slice_in_dim(x, 0, c.shape[0], axis=k)
@@ -208,23 +209,21 @@ def choose(a: ArrayLike, choices: Any, out: None = None, mode: str = "raise") ->
     check_arraylike("choose", a, *(choices if isinstance(choices, Sequence) else [choices]))
     x = as_array("choose", a)
     if e.kind_of(x) not in "iu":
-        raise ValueError("`a` array must be integer typed")
+        raise ValueError(f"choose: a must hold integers, got dtype {dtypes.name(x.aval.dtype)}")
     cases = list(choices) if isinstance(choices, Sequence) else list(p.unstack_p(as_array("choose", choices), axis=0))
     n = len(cases)
     if mode == "raise":
         host = concrete(x)
         if host is None:
-            raise ConcretizationTypeError(
-                x, "The error occurred because jnp.choose was jit-compiled with mode='raise'. Use mode='wrap' or mode='clip' instead."
-            )
+            raise ConcretizationTypeError(x, "choose: mode 'raise' must look at the values; 'wrap' and 'clip' need not.")
         if np.any((host < 0) | (host >= n)):
-            raise ValueError("invalid entry in choice array")
+            raise ValueError(f"choose: positions must lie in [0, {n}), got {host}")
     elif mode == "wrap":
         x = e.remainder(x, n)
     elif mode == "clip":
         x = e.clip(x, 0, n - 1)
     else:
-        raise ValueError(f"mode={mode!r} not understood. Must be 'raise', 'wrap', or 'clip'")
+        raise ValueError(f"choose: mode must be 'raise', 'wrap' or 'clip', got {mode!r}")
     cases = promoted("choose", *cases)
     shape = broadcast_shapes(x.shape, *(c.shape for c in cases))
     if n == 1:
@@ -237,12 +236,13 @@ def choose(a: ArrayLike, choices: Any, out: None = None, mode: str = "raise") ->
 
 
 def piecewise(x: ArrayLike, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any) -> Array:
-    """For each element the value (a number, or a function of x) of the last condition that holds; 0, or a further value, where none does."""
+    """For each element the value (a number, or a function of x) of the last condition that holds; 0, or a further value, where none
+    does."""
     v = as_array("piecewise", x)
     conditions = [condlist] if isinstance(condlist, bool | np.bool_) else list(condlist)
     n, m = len(conditions), len(funclist)
     if m not in (n, n + 1):
-        raise ValueError(f"with {n} condition(s), either {n} or {n + 1} functions are expected; got {m}")
+        raise ValueError(f"piecewise: {n} conditions need {n} or {n + 1} functions, got {m}")
     values = list(funclist)
     default: Any = values.pop() if m == n + 1 else 0
 

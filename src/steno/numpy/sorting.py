@@ -33,9 +33,9 @@ from steno.numpy.taking import take
 
 def _check_options(fun: str, kind: Any, order: Any) -> None:
     if kind is not None:
-        raise TypeError(f"'kind' argument to {fun} is not supported. Use stable=True or stable=False to specify sort stability.")
+        raise TypeError(f"{fun}: `kind` must be None, got {kind!r}; `stable` says whether equal elements keep their order")
     if order is not None:
-        raise TypeError(f"'order' argument to {fun} is not supported.")
+        raise TypeError(f"{fun}: `order` must be None, got {order!r}")
 
 
 def _axis(x: Array, axis: int | None) -> tuple[Array, int]:
@@ -55,10 +55,17 @@ def sort(
 
 
 def argsort(
-    a: ArrayLike, axis: int | None = -1, *, kind: None = None, order: None = None, stable: bool = True, descending: bool = False,
+    a: ArrayLike,
+    axis: int | None = -1,
+    *,
+    kind: None = None,
+    order: None = None,
+    stable: bool = True,
+    descending: bool = False,
     dtype: DTypeLike | None = None,
-) -> Array:  # fmt: skip
-    """The positions, along an axis, of the elements in sorted order; equal elements keep their order, also when `descending`, if `stable`."""
+) -> Array:
+    """The positions, along an axis, of the elements in sorted order; equal elements keep their order, also when `descending`, if
+    `stable`."""
     _check_options("argsort", kind, order)
     x, k = _axis(as_array("argsort", a), axis)
     d = dtypes.default_int() if dtype is None else check_dtype(dtype, "argsort")
@@ -82,10 +89,10 @@ def lexsort(keys: Any, axis: int = -1, *, batch_size: int = 16) -> Array:
     """The positions in the order of the last key, ties being broken by the one before it, and so on. TypeError for no keys."""
     given = keys if isinstance(keys, Sequence) else list(p.unstack_p(as_array("lexsort", keys), axis=0))
     if not len(given):
-        raise TypeError("need sequence of keys with len > 0 in lexsort")
+        raise TypeError("lexsort: there are no keys")
     xs = arrays("lexsort", *given)
     if any(x.shape != xs[0].shape for x in xs):
-        raise ValueError("all keys need to be the same shape")
+        raise ValueError(f"lexsort: keys must have one shape, got {', '.join(str(x.shape) for x in xs)}")
     if xs[0].ndim == 0:
         return lax.full((), 0, dtypes.default_int())
     k = canonical_axis(axis, xs[0].ndim)
@@ -112,7 +119,7 @@ def argpartition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
 
 def _kth(fun: str, x: Array, kth: Any, axis: int) -> tuple[int, int]:
     if dtypes.is_complex(x.aval.dtype):
-        raise NotImplementedError(f"jnp.{fun} for complex dtype is not implemented.")
+        raise NotImplementedError(f"{fun}: complex numbers are not implemented")
     k = canonical_axis(axis, x.ndim)
     return canonical_axis(operator.index(kth), x.shape[k]), k
 
@@ -147,12 +154,12 @@ def _before(a: Array, v: Array, strictly: bool) -> Array:
 def searchsorted(a: ArrayLike, v: ArrayLike, side: str = "left", sorter: ArrayLike | None = None, *, method: str = "scan") -> Array:
     """Where in the sorted vector `a` elements would be inserted, before ("left") or after ("right") equal ones: by bisection."""
     if side not in ("left", "right"):
-        raise ValueError(f"invalid argument {side=}, expected 'left' or 'right'")
+        raise ValueError(f"searchsorted: side must be 'left' or 'right', got {side!r}")
     if method not in ("scan", "scan_unrolled", "sort", "compare_all", "default"):
-        raise ValueError(f"invalid argument {method=}, expected one of ('scan', 'scan_unrolled', 'sort', 'compare_all')")
+        raise ValueError(f"searchsorted: method must be 'scan', 'scan_unrolled', 'sort' or 'compare_all', got {method!r}")
     x, y = promoted("searchsorted", a, v)
     if x.ndim != 1:
-        raise ValueError("a should be 1-dimensional")
+        raise ValueError(f"searchsorted: a must be a vector, got shape {x.shape}")
     if sorter is not None:
         x = take(x, as_array("searchsorted", sorter))
     n = x.shape[0]
@@ -184,7 +191,7 @@ def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False, *, method: str 
     """Which of the bins, bounded by a monotonic vector, elements lie in."""
     x, b = as_array("digitize", x, 0), as_array("digitize", bins, 1)
     if b.ndim != 1:
-        raise ValueError(f"digitize: bins must be a 1-dimensional array; got bins={b}")
+        raise ValueError(f"digitize: bins must be a vector, got shape {b.shape}")
     if not b.shape[0]:
         return lax.full(x.shape, 0, dtypes.int32)
     side = "right" if not right else "left"
@@ -249,7 +256,7 @@ def unique(
     x = as_array("unique", ar)
     if size is None and isinstance(x, Tracer) and x.to_concrete_value() is None:
         raise ConcretizationTypeError(
-            x, "The size argument of jnp.unique must be statically specified to use jnp.unique within JAX transformations."
+            x, "unique: without `size` the number of results depends on the values, which must be known while tracing."
         )
     whole_shape = x.shape
     if axis is None:
@@ -361,7 +368,7 @@ def _need_size(fun: str, *xs: Any) -> None:
     traced = next((x for x in xs if isinstance(x, Tracer) and x.to_concrete_value() is None), None)
     if traced is not None:
         raise ConcretizationTypeError(
-            traced, f"The error occurred in jnp.{fun}(): pass its size argument to use it within JAX transformations."
+            traced, f"{fun}: without `size` the number of results depends on the values, which must be known while tracing."
         )
 
 
@@ -397,9 +404,14 @@ def setdiff1d(
 
 
 def intersect1d(
-    ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False, return_indices: bool = False, *, size: int | None = None,
+    ar1: ArrayLike,
+    ar2: ArrayLike,
+    assume_unique: bool = False,
+    return_indices: bool = False,
+    *,
+    size: int | None = None,
     fill_value: ArrayLike | None = None,
-) -> Any:  # fmt: skip
+) -> Any:
     """The sorted distinct elements in both; with `return_indices`, also their positions in each."""
     x, y = _flat_pair("intersect1d", ar1, ar2)
     if size is None:

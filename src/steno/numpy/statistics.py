@@ -49,16 +49,16 @@ def _quantile(
     fun: str, a: ArrayLike, q: ArrayLike, axis: Axis, method: str, keepdims: bool, skip_nan: bool, weights: ArrayLike | None = None
 ) -> Array:
     if method not in _METHODS:
-        raise ValueError("method can only be 'linear', 'lower', 'higher', 'midpoint', 'nearest' or 'inverted_cdf'")
+        raise ValueError(f"{fun}: method must be one of {', '.join(_METHODS)}, got {method!r}")
     x, probabilities = promoted_inexact(fun, a, q)
     d = x.aval.dtype
     if dtypes.is_complex(d):
-        raise ValueError("quantile does not support complex input, as the operation is poorly defined.")
+        raise ValueError(f"{fun}: complex numbers have no order, got dtype {dtypes.name(d)}")
     x, probabilities = strong(x), strong(probabilities)
     if probabilities.ndim > 1:
-        raise ValueError(f"q must be have rank <= 1, got shape {probabilities.shape}")
+        raise ValueError(f"{fun}: q must be a scalar or a vector, got shape {probabilities.shape}")
     if weights is not None and method != "inverted_cdf":
-        raise ValueError("Weights are only supported for method 'inverted_cdf'")
+        raise ValueError(f"{fun}: weights go with method 'inverted_cdf' only, got {method!r}")
     shape = x.shape
     axes = canonical_axes(axis, x.ndim)
     rest = [k for k in range(x.ndim) if k not in axes]
@@ -69,7 +69,7 @@ def _quantile(
             if isinstance(axis, int) and w.ndim == 1 and w.shape[0] == shape[axes[0]]:
                 w = lax.broadcast_in_dim(w, shape, axes)
             else:
-                raise ValueError("Shape of weights must be consistent with shape of a along specified axis.")
+                raise ValueError(f"{fun}: weights of shape {w.shape} do not fit an array of shape {shape} and axis {axis}")
         w = lax.reshape(lax.transpose(w, [*rest, *axes]), (*(shape[k] for k in rest), math.prod(shape[k] for k in axes)))
     # the reduced axes as one, the last
     x = lax.reshape(lax.transpose(x, [*rest, *axes]), (*(shape[k] for k in rest), math.prod(shape[k] for k in axes)))
@@ -167,18 +167,32 @@ def _weighted(x: Array, w: Array, q: Array, nan: Array, skip_nan: bool) -> Array
 
 
 def quantile(
-    a: ArrayLike, q: ArrayLike, axis: Axis = None, out: None = None, overwrite_input: bool = False, method: str = "linear", keepdims: bool = False,
-    *, weights: ArrayLike | None = None,
-) -> Array:  # fmt: skip
+    a: ArrayLike,
+    q: ArrayLike,
+    axis: Axis = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: bool = False,
+    *,
+    weights: ArrayLike | None = None,
+) -> Array:
     """The values below which fractions q of the elements lie; NaN if one element is. `method`: what happens between two elements."""
     _check_quantile("quantile", out, overwrite_input)
     return _quantile("quantile", a, q, axis, method, keepdims, False, weights)
 
 
 def nanquantile(
-    a: ArrayLike, q: ArrayLike, axis: Axis = None, out: None = None, overwrite_input: bool = False, method: str = "linear", keepdims: bool = False,
-    *, weights: ArrayLike | None = None,
-) -> Array:  # fmt: skip
+    a: ArrayLike,
+    q: ArrayLike,
+    axis: Axis = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: bool = False,
+    *,
+    weights: ArrayLike | None = None,
+) -> Array:
     """As `quantile`, NaNs left out."""
     _check_quantile("nanquantile", out, overwrite_input)
     return _quantile("nanquantile", a, q, axis, method, keepdims, True, weights)
@@ -186,22 +200,37 @@ def nanquantile(
 
 def _check_quantile(fun: str, out: Any, overwrite_input: bool) -> None:
     if overwrite_input or out is not None:
-        raise ValueError(f"jax.numpy.{fun} does not support overwrite_input=True or out != None")
+        raise ValueError(f"{fun}: overwrite_input and out must not be given, since arrays are immutable")
 
 
 def percentile(
-    a: ArrayLike, q: ArrayLike, axis: Axis = None, out: None = None, overwrite_input: bool = False, method: str = "linear", keepdims: bool = False,
-    *, weights: ArrayLike | None = None, out_sharding: Any = None,
-) -> Array:  # fmt: skip
+    a: ArrayLike,
+    q: ArrayLike,
+    axis: Axis = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: bool = False,
+    *,
+    weights: ArrayLike | None = None,
+    out_sharding: Any = None,
+) -> Array:
     """As `quantile`, q in percent."""
     _check_quantile("percentile", out, overwrite_input)
     return _quantile("percentile", a, e.divide(q, 100), axis, method, keepdims, False, weights)
 
 
 def nanpercentile(
-    a: ArrayLike, q: ArrayLike, axis: Axis = None, out: None = None, overwrite_input: bool = False, method: str = "linear", keepdims: bool = False,
-    *, weights: ArrayLike | None = None,
-) -> Array:  # fmt: skip
+    a: ArrayLike,
+    q: ArrayLike,
+    axis: Axis = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: bool = False,
+    *,
+    weights: ArrayLike | None = None,
+) -> Array:
     """As `nanquantile`, q in percent."""
     _check_quantile("nanpercentile", out, overwrite_input)
     return _quantile("nanpercentile", a, e.divide(q, 100), axis, method, keepdims, True, weights)
@@ -230,14 +259,14 @@ def bincount(
     if v.aval.dtype == dtypes.bool_:
         v = convert(v, dtypes.int32)
     if dtypes.kind(v.aval.dtype) not in "iu":
-        raise TypeError(f"x argument to bincount must have an integer type; got {dtypes.name(v.aval.dtype)}")
+        raise TypeError(f"bincount: x must hold integers, got dtype {dtypes.name(v.aval.dtype)}")
     if v.ndim != 1:
-        raise ValueError("only 1-dimensional input supported.")
+        raise ValueError(f"bincount: x must be a vector, got shape {v.shape}")
     if length is None:
         host = concrete(v)
         if host is None:
             raise ConcretizationTypeError(
-                v, "The error occurred because of argument 'x' of jnp.bincount. To avoid this error, pass a static `length` argument."
+                v, "bincount: without `length` the size of the result depends on the values, which must be known while tracing."
             )
         n = max(operator.index(minlength), int(host.max()) + 1 if host.size else 0)
     else:
@@ -247,18 +276,20 @@ def bincount(
     else:
         w = strong(as_array("bincount", weights, 1))
         if w.shape != v.shape:
-            raise ValueError("shape of weights must match shape of x.")
+            raise ValueError(f"bincount: weights must have the shape of x, {v.shape}, got {w.shape}")
     if dtypes.kind(v.aval.dtype) == "i":
         v = e.maximum(v, 0)
     return lax.scatter_add(
         lax.full((n,), 0, w.aval.dtype), lax.reshape(v, (v.size, 1)), w, lax.ScatterDimensionNumbers((), (0,), (0,)), mode="drop"
-    )  # fmt: skip
+    )
 
 
 def histogram_bin_edges(a: ArrayLike, bins: Any = 10, range: Any = None, weights: ArrayLike | None = None) -> Array:
     """The edges of the bins: given ones, or so many between the least and the greatest element (or `range`)."""
     if isinstance(bins, str):
-        raise NotImplementedError("string values for `bins` not implemented.")
+        raise NotImplementedError(
+            f"histogram_bin_edges: rules for bins, such as {bins!r}, are not implemented; give their number or their edges"
+        )
     x = as_array("histogram_bin_edges", a)
     d = dtypes.to_inexact(x.aval.dtype)
     if np.ndim(bins) if not hasattr(bins, "aval") else bins.ndim:
@@ -274,7 +305,7 @@ def histogram_bin_edges(a: ArrayLike, bins: Any = 10, range: Any = None, weights
         pair = range if not isinstance(range, list | tuple) else asarray(range)
         both = as_array("histogram_bin_edges", pair)
         if both.shape != (2,):
-            raise ValueError(f"`range` must be either None or a sequence of scalars, got {range}")
+            raise ValueError(f"histogram_bin_edges: range must be a pair of scalars, got {range}")
         low, high = (convert(lax.index_in_dim(both, k, keepdims=False), d) for k in (0, 1))
     low, high = as_array("histogram", low), as_array("histogram", high)
     same = p.eq_p(e.subtract(high, low), e.const(0, d))
@@ -293,7 +324,7 @@ def histogram(
         w: Any = lax.full(x.shape, 1, x.aval.dtype)
     else:
         if as_array("histogram", weights).shape != x.shape:
-            raise ValueError("weights should have the same shape as a.")
+            raise ValueError(f"histogram: weights must have the shape of a, {x.shape}")
         x, w = promoted_inexact("histogram", x, weights)
     x, w = lax.reshape(strong(x), (x.size,)), lax.reshape(strong(w), (w.size,))
     edges = histogram_bin_edges(x, bins, range, w)
@@ -319,12 +350,12 @@ def histogramdd(
     n, dims = x.shape
     w = None if weights is None else strong(as_array("histogramdd", weights))
     if w is not None and w.shape != (n,):
-        raise ValueError("should have one weight for each sample.")
+        raise ValueError(f"histogramdd: there must be a weight for each of the {n} rows, got shape {w.shape}")
     if range is not None and len(range) != dims:
-        raise ValueError("Invalid range input")
+        raise ValueError(f"histogramdd: there must be a range for each of the {dims} axes, got {len(range)}")
     given = bins if isinstance(bins, list | tuple) or getattr(bins, "ndim", 0) else [bins] * dims
     if len(given) != dims:
-        raise ValueError("should be a bin for each dimension.")
+        raise ValueError(f"histogramdd: there must be bins for each of the {dims} axes, got {len(given)}")
     edges, places = [], []
     for k in np.arange(dims).tolist():
         column = lax.index_in_dim(x, k, 1, False)
@@ -354,7 +385,7 @@ def histogram2d(
     """(how many points lie in each cell, the edges along x, the edges along y)."""
     a, b = promoted("histogram2d", x, y)
     if a.ndim != 1 or b.ndim != 1:
-        raise ValueError("x and y must be 1-dimensional")
+        raise ValueError(f"histogram2d: expected vectors, got shapes {a.shape} and {b.shape}")
     count = len(bins) if isinstance(bins, list | tuple) else 1
     if count not in (1, 2):
         bins = [asarray(bins)] * 2
@@ -366,14 +397,20 @@ def histogram2d(
 
 
 def cov(
-    m: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, bias: bool = False, ddof: int | None = None, fweights: ArrayLike | None = None,
-    aweights: ArrayLike | None = None, dtype: DTypeLike | None = None,
-) -> Array:  # fmt: skip
+    m: ArrayLike,
+    y: ArrayLike | None = None,
+    rowvar: bool = True,
+    bias: bool = False,
+    ddof: int | None = None,
+    fweights: ArrayLike | None = None,
+    aweights: ArrayLike | None = None,
+    dtype: DTypeLike | None = None,
+) -> Array:
     """Covariances of variables in rows (columns, unless `rowvar`), with repetition counts and weights of the observations."""
     d = check_dtype(dtype, "cov")
     xs = promoted_inexact("cov", m) if y is None else promoted_inexact("cov", m, y)
     if any(x.ndim > 2 for x in xs):
-        raise ValueError("m has more than 2 dimensions" if xs[0].ndim > 2 else "y has more than 2 dimensions")
+        raise ValueError(f"cov: expected vectors or matrices, got shapes {', '.join(str(x.shape) for x in xs)}")
     rows = []
     for x in xs:
         x = strong(x) if d is None else convert(x, d)
@@ -392,18 +429,18 @@ def cov(
     if fweights is not None:
         f = as_array("cov", fweights)
         if f.ndim != 1:
-            raise RuntimeError("cannot handle multidimensional fweights")
+            raise RuntimeError(f"cov: fweights must be a vector, got shape {f.shape}")
         if f.shape[0] != n:
-            raise RuntimeError("incompatible numbers of samples and fweights")
+            raise RuntimeError(f"cov: there must be a fweight for each of the {n} observations, got {f.shape[0]}")
         if dtypes.kind(f.aval.dtype) not in "iu":
-            raise TypeError("fweights must be integer.")
+            raise TypeError(f"cov: fweights must hold integers, got dtype {dtypes.name(f.aval.dtype)}")
         w = e.abs(f)
     if aweights is not None:
         a = as_array("cov", aweights)
         if a.ndim != 1:
-            raise RuntimeError("cannot handle multidimensional aweights")
+            raise RuntimeError(f"cov: aweights must be a vector, got shape {a.shape}")
         if a.shape[0] != n:
-            raise RuntimeError("incompatible numbers of samples and aweights")
+            raise RuntimeError(f"cov: there must be an aweight for each of the {n} observations, got {a.shape[0]}")
         a = e.abs(a)
         w = a if w is None else e.multiply(w, a)
     mean, total = r.average(x, 1, None if w is None else w, returned=True)
@@ -451,9 +488,9 @@ def diff(a: ArrayLike, n: int = 1, axis: int = -1, prepend: ArrayLike | None = N
     if n == 0:
         return x
     if n < 0:
-        raise ValueError(f"order must be non-negative but got {n}")
+        raise ValueError(f"diff: n must not be negative, got {n}")
     if x.ndim == 0:
-        raise ValueError(f"diff requires input that is at least one dimensional; got {x}")
+        raise ValueError("diff: a scalar has no neighbours")
     k = canonical_axis(axis, x.ndim)
     parts = []
     for extra in (prepend, append):
@@ -494,7 +531,7 @@ def ediff1d(ary: ArrayLike, to_end: ArrayLike | None = None, to_begin: ArrayLike
 def gradient(f: ArrayLike, *varargs: Any, axis: Any = None, edge_order: int | None = None) -> Any:
     """Slopes along axes: central differences inside, one-sided ones at the ends; distances are scalars or coordinate vectors."""
     if edge_order is not None:
-        raise NotImplementedError("The 'edge_order' argument to jnp.gradient is not supported.")
+        raise NotImplementedError("gradient: the argument `edge_order` is not implemented")
     (x,) = promoted_inexact("gradient", f)
     axes = canonical_axes(axis, x.ndim)
     if len(varargs) == 0:
@@ -504,9 +541,9 @@ def gradient(f: ArrayLike, *varargs: Any, axis: Any = None, edge_order: int | No
     elif len(varargs) == len(axes):
         distances = varargs
     else:
-        raise TypeError(f"Invalid number of spacing arguments {len(varargs)} for axis={axis}")
+        raise TypeError(f"gradient: expected one distance, or one for each of the {len(axes)} axes, got {len(varargs)}")
     if any(x.shape[k] < 2 for k in axes):
-        raise ValueError("Shape of array too small to calculate a numerical gradient, at least 2 elements are required.")
+        raise ValueError(f"gradient: there must be two elements at least along an axis, got shape {x.shape}")
     out = [_slope(x, h, k) for k, h in zip(axes, distances, strict=True)]
     return out[0] if len(out) == 1 and (axis is None or isinstance(axis, int | np.integer)) else out
 
@@ -526,7 +563,7 @@ def _slope(x: Array, h: Any, k: int) -> Array:
         return e.divide(lax.concatenate([first, middle, last], k), h)
     h = as_array("gradient", np.asarray(h) if isinstance(h, list | tuple) else h)
     if h.ndim != 1 or h.shape[0] != n:
-        raise ValueError("Spacing arrays must have the same length as the dimension along which the gradient is calculated.")
+        raise ValueError(f"gradient: coordinates along an axis of size {n} must be as many, got shape {h.shape}")
     steps = convert(diff(h), x.aval.dtype)
     shape = tuple(n - 1 if d == k else 1 for d in range(x.ndim))
     steps = lax.reshape(steps, shape)
@@ -565,7 +602,7 @@ def unwrap(p: ArrayLike, discont: ArrayLike | None = None, axis: int = -1, perio
     """Angles without jumps of more than half a period along an axis, by adding periods."""
     x = as_array("unwrap", p)
     if dtypes.is_complex(x.aval.dtype):
-        raise ValueError("jnp.unwrap does not support complex inputs.")
+        raise ValueError(f"unwrap: expected a real dtype, got {dtypes.name(x.aval.dtype)}")
     if x.shape[axis] == 0:
         return x
     d = dtypes.result_type(x, period) if isinstance(period, int) else dtypes.to_inexact(dtypes.result_type(x, period))
@@ -596,22 +633,20 @@ def interp(x: ArrayLike, xp: ArrayLike, fp: ArrayLike, left: Any = None, right: 
     "extrapolate" for `left` or `right` goes on along the first or last piece. With `period`, xp is taken modulo it."""
     check_arraylike("interp", x, xp, fp)
     if (xp.ndim if hasattr(xp, "aval") else np.ndim(xp)) != 1 or np.shape(xp) != np.shape(fp):
-        raise ValueError("xp and fp must be one-dimensional arrays of equal size")
+        raise ValueError(f"interp: xp and fp must be vectors of one length, got shapes {np.shape(xp)} and {np.shape(fp)}")
     v, xs = promoted_inexact("interp", x, xp)
     (fs,) = promoted_inexact("interp", fp)
     if dtypes.is_complex(v.aval.dtype):
-        raise ValueError("jnp.interp: complex x values not supported.")
+        raise ValueError(f"interp: x must be real, got dtype {dtypes.name(v.aval.dtype)}")
     if period is not None:
         if isinstance(period, int | float) and period == 0:
-            raise ValueError(f"period must be a non-zero value; got {period}")
+            raise ValueError(f"interp: period must not be 0, got {period}")
         size = e.abs(period)
         v, xs = e.remainder(v, size), e.remainder(xs, size)
         order = lax.sort((xs, lax.iota(dtypes.int32, xs.shape[0])), num_keys=1)[1]
         xs, fs = take(xs, order, mode="clip"), take(fs, order, mode="clip")
         n = xs.shape[0]
-        xs = lax.concatenate(
-            [e.subtract(lax.slice_in_dim(xs, n - 1, n), size), xs, e.add(lax.slice_in_dim(xs, 0, 1), size)], 0
-        )  # fmt: skip
+        xs = lax.concatenate([e.subtract(lax.slice_in_dim(xs, n - 1, n), size), xs, e.add(lax.slice_in_dim(xs, 0, 1), size)], 0)
         fs = lax.concatenate([lax.slice_in_dim(fs, n - 1, n), fs, lax.slice_in_dim(fs, 0, 1)], 0)
     n = xs.shape[0]
     i = e.clip(searchsorted(xs, v, side="right"), 1, max(n - 1, 1))
@@ -625,7 +660,7 @@ def interp(x: ArrayLike, xp: ArrayLike, fp: ArrayLike, left: Any = None, right: 
         if isinstance(side, str):
             if side != "extrapolate":
                 name = "left" if end == 0 else "right"
-                raise ValueError(f"the only valid string value of `{name}` is 'extrapolate', but got: {side!r}")
+                raise ValueError(f"interp: `{name}` must be a number or 'extrapolate', got {side!r}")
             continue
         if period is not None:
             continue

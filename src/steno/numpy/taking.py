@@ -48,7 +48,8 @@ def take(
 ) -> Array:
     """Slices along an axis (elements of the flattened array) at integer positions.
 
-    `mode` for positions out of bounds: "fill" (the default: NaN, or the extreme integer, or `fill_value`), "clip" (negative ones to 0), "wrap"."""
+    `mode` for positions out of bounds: "fill" (the default: NaN, or the extreme integer, or `fill_value`), "clip" (negative ones to 0),
+    "wrap"."""
     no_out("take", out)
     x, i = as_array("take", a, 0), as_array("take", indices, 1)
     if axis is None:
@@ -56,7 +57,7 @@ def take(
     else:
         k = canonical_axis(axis, x.ndim)
     if dtypes.kind(i.aval.dtype) not in "iu":
-        raise ValueError("indices must have an integer type")
+        raise ValueError(f"take: indices must be integers, got dtype {dtypes.name(i.aval.dtype)}")
     n = x.shape[k]
     if mode is None or mode == "fill":
         i, m = wrapped(i, n, True), _FILL
@@ -65,13 +66,13 @@ def take(
     elif mode == "wrap":
         i, m = wrapped(e.remainder(i, n) if n else i, n, False), lax.GatherScatterMode.PROMISE_IN_BOUNDS
     elif mode == "raise":
-        raise NotImplementedError("The 'raise' mode to jnp.take is not supported.")
+        raise NotImplementedError("take: mode 'raise' is not available: compiled code cannot raise; there are 'fill', 'clip' and 'wrap'")
     else:
         m, i = _other_mode(mode), wrapped(i, n, True)
     batch = i.shape
     sizes = tuple(1 if j == k else s for j, s in enumerate(x.shape))
     if n == 0 and 0 not in batch:
-        raise IndexError("cannot do a non-empty jnp.take() from an empty axis.")
+        raise IndexError(f"take: axis {k} has size 0: nothing can be taken from it")
     if n == 0:
         return lax.full((*x.shape[:k], *batch, *x.shape[k + 1 :]), 0, x.aval.dtype)
     offsets = (*range(k), *range(k + len(batch), len(batch) + x.ndim - 1))
@@ -92,7 +93,7 @@ def _other_mode(mode: Any) -> lax.GatherScatterMode:
         return mode
     if mode == "promise_in_bounds":
         return lax.GatherScatterMode.PROMISE_IN_BOUNDS
-    raise ValueError(f"Invalid mode {mode!r} for np.take")
+    raise ValueError(f"take: unknown mode {mode!r}; there are 'fill', 'clip' and 'wrap'")
 
 
 def take_along_axis(
@@ -109,15 +110,15 @@ def take_along_axis(
     `mode` as of `take`, "clip" excepted: negative positions count from the end in each."""
     x, i = as_array("take_along_axis", arr, 0), as_array("take_along_axis", indices, 1)
     if dtypes.kind(i.aval.dtype) not in "iu":
-        raise TypeError(f"take_along_axis indices must be of integer type, got {dtypes.name(i.aval.dtype)}")
+        raise TypeError(f"take_along_axis: indices must be integers, got dtype {dtypes.name(i.aval.dtype)}")
     if axis is None:
         if i.ndim != 1:
-            raise ValueError(f"take_along_axis indices must be 1D if axis=None, got shape {i.shape}")
+            raise ValueError(f"take_along_axis: without an axis, indices must be a vector, got shape {i.shape}")
         x, k = lax.reshape(x, (x.size,)), 0
     else:
         k = canonical_axis(axis, x.ndim)
     if x.ndim != i.ndim:
-        raise ValueError(f"indices and arr must have the same number of dimensions; {i.ndim} vs. {x.ndim}")
+        raise ValueError(f"take_along_axis: indices and array must have equal numbers of axes, got shapes {i.shape} and {x.shape}")
     m = _FILL if mode is None else lax.GatherScatterMode.from_any(mode)
     n = x.shape[k]
     i = wrapped(i, n, wrap_negative_indices)
@@ -153,9 +154,7 @@ def put_along_axis(
 ) -> Array:
     """arr with values put where `take_along_axis` would take them. `inplace` must be false: arrays are immutable."""
     if inplace:
-        raise ValueError(
-            "jax.numpy.put_along_axis cannot modify arrays in-place, because JAX arrays are immutable. Pass inplace=False to instead return an updated array."
-        )
+        raise ValueError("put_along_axis: inplace must be False, since arrays are immutable; the changed array is returned")
     x, i, v = as_array("put_along_axis", arr, 0), as_array("put_along_axis", indices, 1), as_array("put_along_axis", values, 2)
     original = x.shape
     if axis is None:
@@ -163,9 +162,7 @@ def put_along_axis(
     else:
         k = canonical_axis(axis, x.ndim)
     if i.ndim != x.ndim:
-        raise ValueError(
-            f"put_along_axis arguments 'arr' and 'indices' must have same ndim. Got arr.ndim={x.ndim} and indices.ndim={i.ndim}."
-        )
+        raise ValueError(f"put_along_axis: indices and array must have equal numbers of axes, got shapes {i.shape} and {x.shape}")
     shape = tuple(s if d == k else n for d, (s, n) in enumerate(zip(i.shape, x.shape, strict=True)))
     i = broadcast_to(i, broadcast_shapes(i.shape, shape))
     index = tuple(i if d == k else lax.broadcasted_iota(dtypes.int32, i.shape, d) for d in range(x.ndim))
@@ -176,9 +173,7 @@ def put_along_axis(
 def put(a: ArrayLike, ind: ArrayLike, v: ArrayLike, mode: str | None = None, *, inplace: bool = True) -> Array:
     """a with elements of the flattened array replaced; values are repeated as needed. `inplace` must be false: arrays are immutable."""
     if inplace:
-        raise ValueError(
-            "jax.numpy.put cannot modify arrays in-place, because JAX arrays are immutable. Pass inplace=False to instead return an updated array."
-        )
+        raise ValueError("put: inplace must be False, since arrays are immutable; the changed array is returned")
     x, i, values = as_array("put", a, 0), as_array("put", ind, 1), as_array("put", v, 2)
     i, values = lax.reshape(i, (i.size,)), lax.reshape(values, (values.size,))
     if not x.size or not i.size or not values.size:
@@ -193,27 +188,26 @@ def put(a: ArrayLike, ind: ArrayLike, v: ArrayLike, mode: str | None = None, *, 
     elif mode == "clip":
         i = e.clip(i, 0, x.size - 1)
     elif mode == "raise":
-        raise NotImplementedError("The 'raise' mode to jnp.put is not supported.")
+        raise NotImplementedError("put: mode 'raise' is not available: compiled code cannot raise; there are 'clip' and 'wrap'")
     else:
-        raise ValueError(f"mode should be one of 'wrap' or 'clip'; got {mode=}")
+        raise ValueError(f"put: mode must be 'clip' or 'wrap', got {mode!r}")
     flat = update(lax.reshape(x, (x.size,)), i, values, lax.scatter)
     return lax.reshape(flat, x.shape)
 
 
 def place(arr: ArrayLike, mask: ArrayLike, vals: ArrayLike, *, inplace: bool = True) -> Array:
-    """arr with the elements where the mask holds replaced by values in turn, repeated as needed. `inplace` must be false: arrays are immutable."""
+    """arr with the elements where the mask holds replaced by values in turn, repeated as needed. `inplace` must be false: arrays are
+    immutable."""
     if inplace:
-        raise ValueError(
-            "jax.numpy.place cannot modify arrays in-place, because JAX arrays are immutable. Pass inplace=False to instead return an updated array."
-        )
+        raise ValueError("place: inplace must be False, since arrays are immutable; the changed array is returned")
     x, m, v = as_array("place", arr, 0), as_array("place", mask, 1), as_array("place", vals, 2)
     if x.size != m.size:
-        raise ValueError("place: arr and mask must be the same size")
+        raise ValueError(f"place: array and mask must have equal sizes, got shapes {x.shape} and {m.shape}")
     v = lax.reshape(v, (v.size,))
     if not v.size:
         if not x.size:
             return x
-        raise ValueError("Cannot place values from an empty array")
+        raise ValueError("place: there are no values")
     if not x.size:
         return x
     chosen = e.as_bool(lax.reshape(m, (m.size,)))
@@ -292,7 +286,7 @@ def delete(arr: ArrayLike, obj: Any, axis: int | None = None, *, assume_unique_i
     if isinstance(obj, int | np.integer) and not isinstance(obj, bool):
         i = operator.index(obj)
         if not -n <= i < n:
-            raise ValueError(f"axis {i} is out of bounds for array of dimension {n}")
+            raise ValueError(f"delete: position {i} is out of bounds for an axis of size {n}")
         i %= n
         return lax.concatenate([lax.slice_in_dim(x, 0, i, axis=k), lax.slice_in_dim(x, i + 1, n, axis=k)], k)
     positions = as_array("delete", np.asarray(obj) if isinstance(obj, list | tuple) else obj, 1)
@@ -300,12 +294,12 @@ def delete(arr: ArrayLike, obj: Any, axis: int | None = None, *, assume_unique_i
     if positions.aval.dtype == dtypes.bool_:
         host = static("delete", positions, "obj")
         if host.shape != (n,):
-            raise ValueError("np.delete(arr, obj): for boolean indices, obj must be one-dimensional with length matching specified axis.")
+            raise ValueError(f"delete: a mask must be a vector of the axis's size, {n}, got shape {host.shape}")
         return _kept(x, host, k)
     if positions.size == 0:
         return x
     if dtypes.kind(positions.aval.dtype) not in "iu":
-        raise ValueError(f"np.delete(arr, obj): for array indices, obj should have integer dtype, got {dtypes.name(positions.aval.dtype)}")
+        raise ValueError(f"delete: positions must be integers, got dtype {dtypes.name(positions.aval.dtype)}")
     if positions.size == 1:
         i = e.clip(wrapped(lax.reshape(positions, ()), n, True), 0, n)
         at = lax.broadcasted_iota(dtypes.int32, tuple(n - 1 if d == k else 1 for d in range(x.ndim)), k)
@@ -354,26 +348,27 @@ def unravel_index(indices: ArrayLike, shape: Any) -> tuple[Array, ...]:
 def ravel_multi_index(
     multi_index: Sequence[Any], dims: Sequence[int], mode: str = "raise", order: str = "C", *, dtype: Any = None
 ) -> Array:
-    """Index vectors as positions in the flattened array. Out of bounds: ValueError ("raise", which needs known values), "clip" or "wrap"."""
+    """Index vectors as positions in the flattened array. Out of bounds: ValueError ("raise", which needs known values), "clip" or
+    "wrap"."""
     if len(multi_index) != len(dims):
-        raise ValueError(f"len(multi_index)={len(multi_index)} != len(dims)={len(dims)}")
+        raise ValueError(f"ravel_multi_index: there must be as many index vectors as sizes, got {len(multi_index)} and {len(dims)}")
     dims = tuple(operator.index(d) for d in dims)
     xs = [as_array("ravel_multi_index", x, k) for k, x in enumerate(multi_index)]
     for x in xs:
         if dtypes.kind(x.aval.dtype) not in "iu":
-            raise TypeError("only int indices permitted")
+            raise TypeError(f"ravel_multi_index: indices must be integers, got dtype {dtypes.name(x.aval.dtype)}")
     if mode == "raise":
         hosts = [static("ravel_multi_index", x, "multi_index") for x in xs]
         if any(np.any((h < 0) | (h >= d)) for h, d in zip(hosts, dims, strict=True)):
-            raise ValueError("invalid entry in coordinates array")
+            raise ValueError(f"ravel_multi_index: indices must lie within {dims}, got {hosts}")
     elif mode == "clip":
         xs = [e.clip(x, 0, d - 1) for x, d in zip(xs, dims, strict=True)]
     elif mode == "wrap":
         xs = [e.remainder(x, d) for x, d in zip(xs, dims, strict=True)]
     else:
-        raise ValueError(f"invalid mode={mode!r}. Expected 'raise', 'wrap', or 'clip'")
+        raise ValueError(f"ravel_multi_index: mode must be 'raise', 'clip' or 'wrap', got {mode!r}")
     if order not in ("C", "F"):
-        raise ValueError(f"invalid order={order!r}. Expected 'C' or 'F'")
+        raise ValueError(f"ravel_multi_index: order must be 'C' or 'F', got {order!r}")
     strides = np.cumprod([1, *(dims[1:][::-1] if order == "C" else dims[:-1])])
     if order == "C":
         strides = strides[::-1]

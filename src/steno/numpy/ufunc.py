@@ -58,33 +58,37 @@ class ufunc:
 
     def __call__(self, *args: ArrayLike, out: None = None, where: None = None) -> Any:
         if out is not None:
-            raise NotImplementedError(f"out argument of {self!r}")
+            raise NotImplementedError(f"{self.__name__}: the argument `out` is not available, since arrays are immutable")
         if where is not None:
-            raise NotImplementedError(f"where argument of {self!r}")
+            raise NotImplementedError(f"{self.__name__}: the argument `where` is not implemented")
         if len(args) != self.nin:
-            raise TypeError(f"{self.__name__}() takes {self.nin} positional arguments but {len(args)} were given")
+            raise TypeError(f"{self.__name__} takes {self.nin} operands, got {len(args)}")
         return self._function(*args)
 
     def _check(self, method: str) -> None:
         if self.nin != 2:
-            raise ValueError(f"jnp.ufunc.{method} only supported for binary ufuncs")
+            raise ValueError(f"{self.__name__}.{method}: expected a function of two operands, it has {self.nin}")
         if self.nout != 1:
-            raise ValueError(f"jnp.ufunc.{method} only supported for functions returning a single value")
+            raise ValueError(f"{self.__name__}.{method}: expected a function of one result, it has {self.nout}")
 
     def reduce(
-        self, a: ArrayLike, axis: Any = 0, dtype: DTypeLike | None = None, out: None = None, keepdims: bool = False, initial: ArrayLike | None = None,
+        self,
+        a: ArrayLike,
+        axis: Any = 0,
+        dtype: DTypeLike | None = None,
+        out: None = None,
+        keepdims: bool = False,
+        initial: ArrayLike | None = None,
         where: ArrayLike | None = None,
-    ) -> Array:  # fmt: skip
+    ) -> Array:
         """The function folded over axes (the first one by default; None: all)."""
         self._check("reduce")
         if out is not None:
-            raise NotImplementedError("out argument of jnp.ufunc.reduce()")
+            raise NotImplementedError(f"{self.__name__}.reduce: the argument `out` is not available, since arrays are immutable")
         if initial is not None:
             raise NotImplementedError("initial argument of jnp.ufunc.reduce()") if self._reduce is None else None
         if where is not None and self.identity is None and initial is None:
-            raise ValueError(
-                f"reduction operation {self.__name__!r} does not have an identity, so to use a where mask one has to specify 'initial'."
-            )
+            raise ValueError(f"{self.__name__}.reduce: with `where` there may be nothing to reduce, and the function has no identity")
         x = as_array(f"{self.__name__}.reduce", a)
         if x.ndim == 0 and axis == 0:
             axis = None
@@ -101,7 +105,9 @@ class ufunc:
             n = x.shape[k]
             if n == 0:
                 if self.identity is None:
-                    raise ValueError(f"zero-size array to reduction operation {self.__name__} which has no identity")
+                    raise ValueError(
+                        f"{self.__name__}.reduce: there are no elements to reduce, and the function has no identity; got shape {shape}"
+                    )
                 x = lax.full((*x.shape[:k], *x.shape[k + 1 :]), self.identity, x.aval.dtype)
                 continue
             acc = lax.index_in_dim(x, 0, k, False)
@@ -114,10 +120,10 @@ class ufunc:
         """The running fold along an axis."""
         self._check("accumulate")
         if out is not None:
-            raise NotImplementedError("out argument of jnp.ufunc.accumulate()")
+            raise NotImplementedError(f"{self.__name__}.accumulate: the argument `out` is not available, since arrays are immutable")
         x = as_array(f"{self.__name__}.accumulate", a)
         if x.ndim == 0:
-            raise ValueError("accumulate() on a scalar is not allowed")
+            raise ValueError(f"{self.__name__}.accumulate: a scalar has no axis to run along")
         k = canonical_axis(axis, x.ndim)
         if self._accumulate is not None:
             return self._accumulate(x, axis=k, dtype=dtype)
@@ -133,14 +139,16 @@ class ufunc:
     def outer(self, A: ArrayLike, B: ArrayLike, /, **kwargs: Any) -> Any:
         """The function of all pairs of elements."""
         if self.nin != 2:
-            raise ValueError("outer only supported for binary ufuncs")
+            raise ValueError(f"{self.__name__}.outer: expected a function of two operands, it has {self.nin}")
         x, y = arrays(f"{self.__name__}.outer", A, B)
         return self(lax.reshape(x, (*x.shape, *(1,) * y.ndim)), y, **kwargs)
 
     def at(self, a: ArrayLike, indices: Any, b: ArrayLike | None = None, /, *, inplace: bool = True) -> Array:
         """a with the function applied at the indices, once for each. `inplace` must be false: arrays are immutable."""
         if inplace:
-            raise NotImplementedError(f"JAX arrays are not mutable: use jnp.{self.__name__}.at(a, indices, b, inplace=False)")
+            raise NotImplementedError(
+                f"{self.__name__}.at: inplace must be False, since arrays are immutable; the changed array is returned"
+            )
         x = as_array(f"{self.__name__}.at", a)
         if self._at is not None:
             return self._at(x, indices, b)
@@ -150,14 +158,16 @@ class ufunc:
         v = as_array(f"{self.__name__}.at", b, 2)
         shape = broadcast_shapes(part.shape, v.shape)
         if shape != part.shape:
-            raise ValueError(f"Incompatible shapes for broadcasting: {v.shape} and requested shape {part.shape}")
+            raise ValueError(
+                f"{self.__name__}.at: operands of shape {v.shape} cannot be broadcast to the part they go to, of shape {part.shape}"
+            )
         return _IndexUpdateRef(x, indices).set(convert(self._function(part, v), x.aval.dtype))
 
     def reduceat(self, a: ArrayLike, indices: Any, axis: int = 0, dtype: DTypeLike | None = None, out: None = None) -> Array:
         """The function folded over the pieces of an axis that begin at the indices."""
         self._check("reduceat")
         if out is not None:
-            raise NotImplementedError("out argument of jnp.ufunc.reduceat()")
+            raise NotImplementedError(f"{self.__name__}.reduceat: the argument `out` is not available, since arrays are immutable")
         x = as_array(f"{self.__name__}.reduceat", a)
         k = canonical_axis(axis, x.ndim)
         starts = np.asarray(indices)

@@ -85,9 +85,9 @@ def packbits(a: ArrayLike, axis: int | None = None, bitorder: str = "big") -> Ar
     """Truth values (bools or integers) as bits of uint8, eight along an axis (the flattened array's) to a byte."""
     x = as_array("packbits", a)
     if dtypes.kind(x.aval.dtype) not in "biu":
-        raise TypeError("Expected an input array of integer or boolean data type")
+        raise TypeError(f"packbits: expected bools or integers, got dtype {dtypes.name(x.aval.dtype)}")
     if bitorder not in ("little", "big"):
-        raise ValueError("'order' must be either 'little' or 'big'")
+        raise ValueError(f"packbits: bitorder must be 'big' or 'little', got {bitorder!r}")
     x = e.as_bool(x)
     if axis is None:
         x, axis = lax.reshape(x, (x.size,)), 0
@@ -107,9 +107,9 @@ def unpackbits(a: ArrayLike, axis: int | None = None, count: int | None = None, 
     """The bits of uint8 as 0 and 1, eight to a byte along an axis; of `count`, so many (negative: all but so many)."""
     x = as_array("unpackbits", a)
     if x.aval.dtype != dtypes.uint8:
-        raise TypeError("Expected an input array of unsigned byte data type")
+        raise TypeError(f"unpackbits: expected uint8, got dtype {dtypes.name(x.aval.dtype)}")
     if bitorder not in ("little", "big"):
-        raise ValueError("'order' must be either 'little' or 'big'")
+        raise ValueError(f"unpackbits: bitorder must be 'big' or 'little', got {bitorder!r}")
     if axis is None:
         x, axis = lax.reshape(x, (x.size,)), 0
     k = canonical_axis(axis, x.ndim)
@@ -179,6 +179,8 @@ def apply_over_axes(func: Callable[..., Any], a: ArrayLike, axes: Any) -> Array:
         if out.ndim == x.ndim - 1:
             out = lax.expand_dims(out, (canonical_axis(axis, x.ndim),))
         elif out.ndim != x.ndim:
-            raise ValueError("function is not returning an array of the correct shape")
+            raise ValueError(
+                f"apply_over_axes: the function must keep the number of axes or take one away, got shape {out.shape} for {x.shape}"
+            )
         x = out
     return x
