@@ -77,6 +77,34 @@ int32_t sleepy(void **in, void **out, void *arena, void *rt) {
     *(int32_t *)out[0] = *(int32_t *)in[0];
     return 0;
 }
+/* out = in0 + 1, int32[1000], after in1 microseconds; in place if aliased */
+int32_t slow_inc(void **in, void **out, void *arena, void *rt) {
+    int32_t *a = in[0], *c = out[0];
+    if (*(int32_t *)in[1]) usleep(*(int32_t *)in[1]);
+    for (int i = 0; i < 1000; i++) c[i] = a[i] + 1;
+    return 0;
+}
+/* the same through the arena */
+int32_t slow_arena(void **in, void **out, void *arena, void *rt) {
+    int32_t *a = in[0], *t = arena, *c = out[0];
+    for (int i = 0; i < 1000; i++) t[i] = a[i];
+    if (*(int32_t *)in[1]) usleep(*(int32_t *)in[1]);
+    for (int i = 0; i < 1000; i++) c[i] = t[i] + 1;
+    return 0;
+}
+/* out0 = in0, out1 = 2 * in0: int32; fails with the status in1 after in2 microseconds */
+int32_t slow_fail(void **in, void **out, void *arena, void *rt) {
+    usleep(*(int32_t *)in[2]);
+    *(int32_t *)out[0] = *(int32_t *)in[0];
+    *(int32_t *)out[1] = 2 * *(int32_t *)in[0];
+    return *(int32_t *)in[1];
+}
+/* out = callback(in), float32[2], after 20 ms */
+int32_t slow_host(void **in, void **out, void *arena, void *rt) {
+    void *bufs[2] = {in[0], out[0]};
+    usleep(20000);
+    return host_call(rt, 0, bufs);
+}
 static void square(void **bufs, int64_t begin, int64_t end) {
     float *a = bufs[0], *c = bufs[1];
     for (int64_t i = begin; i < end; i++) c[i] = sqrtf(a[i]) * a[i];

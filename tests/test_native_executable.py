@@ -313,7 +313,7 @@ def test_host_call_raises(heavy):
         raise Special("from the callback", 42)
 
     with pytest.raises(Special, match="from the callback") as info:
-        host_program(callback, heavy).run([array([1, 2])])
+        host_program(callback, heavy).run([array([1, 2])])[0].block_until_ready()
     assert info.value.args[1] == 42 and info.traceback[-1].name == "callback"
     e = host_program(lambda x: [x], heavy)
     assert e.run([array([1, 2])])[0]._value.tolist() == [1, 2]
@@ -472,7 +472,7 @@ def test_gil_is_released():
 
     t = threading.Thread(target=tick)
     t.start()
-    e.run([200])
+    e.run([200])[0].block_until_ready()
     n = counter[0]
     stop.set()
     t.join()

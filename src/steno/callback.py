@@ -7,7 +7,7 @@ from typing import Any, final
 
 import numpy as np
 
-from steno._native import ArrayImpl, ShapedArray, current_trace
+from steno._native import ArrayImpl, ShapedArray, current_trace, wait_for_effects, wait_for_runs
 from steno.core import dtypes
 from steno.core.aval import is_value, typeof
 from steno.core.interpret import to_array, to_ndarray
@@ -79,6 +79,7 @@ def _result_types(name: str, result_shape_dtypes: Any) -> tuple[tuple[ShapedArra
 def _call(op: Any, callback: FlatCallback, args: Sequence[Any], avals: tuple[ShapedArray, ...], params: dict[str, Any]) -> list[Any]:
     if current_trace() is None:
         check_operands(op.name, args)
+        wait_for_effects()
         values = host.returning(op.name, callback, avals)(*as_arrays(args))
         return [ArrayImpl.from_numpy(np.asarray(v), a) for v, a in zip(values, avals, strict=True)]
     return op(*args, callback=callback, result_avals=avals, **params)
@@ -115,5 +116,6 @@ def io_callback(
 
 
 def effects_barrier() -> None:
-    """Waits until the side effects of all programs that were started have happened. Programs with side effects run before their call
-    returns, so there is nothing to wait for."""
+    """Waits until all programs that were started have ended, and so their side effects have happened. Raises what the first of them failed
+    of whose failure nobody has seen yet. In a callback: does not wait for the program that calls it, nor for those behind it."""
+    wait_for_runs()

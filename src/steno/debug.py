@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from steno._native import current_trace
+from steno._native import current_trace, wait_for_effects
 from steno.callback import FlatCallback, as_arrays, split_static
 from steno.ops import host
 from steno.ops.host import print_formatted
@@ -73,6 +73,7 @@ def _emit(
         has_placeholders=_fields(fmt), logging_record=record,
     )  # fmt: skip
     if current_trace() is None:
+        wait_for_effects()
         print_formatted(as_arrays(arrays), **params)
     else:
         host.debug_print(*arrays, **params)
@@ -121,6 +122,7 @@ def _call(function: Callable[..., None], args: tuple[Any, ...], kwargs: dict[str
     arrays, static = split_static(leaves)
     flat = FlatCallback(function, in_tree, static)
     if current_trace() is None:
+        wait_for_effects()
         flat(*as_arrays(arrays))
     else:
         effect = host.ordered_debug_effect if ordered else host.debug_effect

@@ -351,7 +351,6 @@ install_methods(
         "addressable_shards": property(lambda self: [Shard(self)]),
         "global_shards": property(lambda self: [Shard(self)]),
         "addressable_data": lambda self, index: self,
-        "is_ready": lambda self: True,
     },
     (ArrayImpl,),
 )

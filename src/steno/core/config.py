@@ -280,6 +280,34 @@ def _apply_num_threads(_: Any) -> None:
 num_threads.on_change.append(_apply_num_threads)
 
 
+def _apply_async_dispatch(_: Any) -> None:
+    _native.set_async_dispatch(vars(_State)["cpu_enable_async_dispatch"], vars(_state).get("cpu_enable_async_dispatch"))
+
+
+cpu_enable_async_dispatch.on_change.append(_apply_async_dispatch)
+_apply_async_dispatch(None)
+
+
+def _overrides() -> dict[str, Any] | None:
+    """This thread's overrides; None: there are none. Callbacks of a program that another thread runs see those of the program's caller."""
+    return dict(vars(_state)) or None
+
+
+def _swap_overrides(new: dict[str, Any]) -> dict[str, Any]:
+    """Sets this thread's overrides; the previous ones."""
+    old = dict(vars(_state))
+    vars(_state).clear()
+    vars(_state).update(new)
+    _refresh_token()
+    for name in old.keys() | new.keys():
+        for f in KNOBS[name].on_change:
+            f(None)
+    return old
+
+
+_native.set_overrides(_overrides, _swap_overrides)
+
+
 @contextmanager
 def checking_leaks() -> Iterator[None]:
     """Inside, a trace whose tracers outlive it raises."""

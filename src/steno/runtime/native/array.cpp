@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "dlpack.h"
+#include "queue.h"
 
 namespace steno {
 
@@ -83,7 +84,7 @@ int array_getbuffer(PyObject *self, Py_buffer *view, int flags) {
         PyErr_SetString(PyExc_BufferError, "steno arrays are read-only");
         return -1;
     }
-    wait(a->buffer);
+    if (!ready(a)) return -1;
     int ndim = a->aval->ndim;
     auto *e = static_cast<Export *>(PyMem_Malloc(sizeof(Export) + sizeof(Py_ssize_t) * ndim));
     if (!e) {
@@ -203,10 +204,11 @@ PyObject *array_delete(PyObject *self, PyObject *) {
 
 PyObject *array_is_deleted(PyObject *self, PyObject *) { return PyBool_FromLong(!as_array(self)->buffer); }
 
-PyObject *array_block(PyObject *self, PyObject *) {
-    if (!check_alive(as_array(self))) return nullptr;
-    wait(as_array(self)->buffer);
-    return Py_NewRef(self);
+PyObject *array_block(PyObject *self, PyObject *) { return ready(as_array(self)) ? Py_NewRef(self) : nullptr; }
+
+PyObject *array_is_ready(PyObject *self, PyObject *) {
+    Array *a = as_array(self);
+    return check_alive(a) ? PyBool_FromLong(!a->buffer->producer || finished(a->buffer->producer)) : nullptr;
 }
 
 PyObject *array_start_copy(PyObject *self, PyObject *) {
@@ -215,7 +217,7 @@ PyObject *array_start_copy(PyObject *self, PyObject *) {
 }
 
 PyObject *array_pointer(PyObject *self, PyObject *) {
-    if (!check_alive(as_array(self))) return nullptr;
+    if (!ready(as_array(self))) return nullptr;
     return PyLong_FromVoidPtr(as_array(self)->buffer->data);
 }
 
@@ -227,10 +229,9 @@ PyObject *array_device_size(PyObject *self, PyObject *) {
 // A new array with memory of its own.
 PyObject *array_copy(PyObject *self, PyObject *) {
     Array *a = as_array(self);
-    if (!check_alive(a)) return nullptr;
+    if (!ready(a)) return nullptr;
     Buffer *b = allocate_for(a->aval);
     if (!b) return nullptr;
-    wait(a->buffer);
     std::memcpy(b->data, a->buffer->data, size_t(a->aval->nbytes));
     return make_array(a->aval, b);
 }
@@ -252,7 +253,10 @@ PyMethodDef array_methods[] = {
     {"with_aval", array_with_aval, METH_O, "with_aval(aval) -> a new ArrayImpl over the same memory, of a type of the same size in bytes."},
     {"delete", array_delete, METH_NOARGS, "delete(): gives the memory up; any later look at the data raises RuntimeError."},
     {"is_deleted", array_is_deleted, METH_NOARGS, "is_deleted() -> bool: deleted or donated."},
-    {"block_until_ready", array_block, METH_NOARGS, "block_until_ready() -> self, once the data is there."},
+    {"block_until_ready", array_block, METH_NOARGS,
+     "block_until_ready() -> self, once the data is there; raises what the run that makes it "
+     "raised."},
+    {"is_ready", array_is_ready, METH_NOARGS, "is_ready() -> bool: the data is there, or will never be (block_until_ready raises)."},
     {"copy_to_host_async", array_start_copy, METH_NOARGS, "copy_to_host_async(): nothing to do, the memory is the host's."},
     {"unsafe_buffer_pointer", array_pointer, METH_NOARGS, "unsafe_buffer_pointer() -> int: the address of the first element."},
     {"on_device_size_in_bytes", array_device_size, METH_NOARGS, "on_device_size_in_bytes() -> int"},
@@ -318,15 +322,13 @@ PyObject *make_array(ShapedArray *aval, Buffer *buffer) {
     return reinterpret_cast<PyObject *>(a);
 }
 
-bool check_alive(const Array *a) {
-    if (STENO_LIKELY(a->buffer != nullptr)) return true;
+bool raise_deleted(const Array *a) {
     PyErr_Format(PyExc_RuntimeError, "Array has been deleted with shape=%s.", describe(a->aval).c_str());
     return false;
 }
 
 PyObject *array_to_numpy(Array *a) {
-    if (!check_alive(a)) return nullptr;
-    wait(a->buffer);
+    if (!ready(a)) return nullptr;
     const ShapedArray *aval = a->aval;
     int ndim = aval->ndim;
     npy_intp dims[NPY_MAXDIMS + 1];

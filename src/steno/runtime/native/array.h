@@ -24,7 +24,13 @@ PyObject *make_array(ShapedArray *aval, Buffer *buffer);
 inline Buffer *allocate_for(const ShapedArray *aval) { return allocate_buffer(size_t(aval->nbytes)); }
 
 // False: RuntimeError "Array has been deleted ..." is set.
-bool check_alive(const Array *a);
+bool raise_deleted(const Array *a);
+inline bool check_alive(const Array *a) { return STENO_LIKELY(a->buffer != nullptr) || raise_deleted(a); }
+
+// Whether the array is alive and its data there, waited for if need be: without the GIL, so other code runs meanwhile, which may delete
+// the array. False: exception set (deleted; the run that makes the data failed; KeyboardInterrupt).
+bool wait_until_ready(Array *a);
+inline bool ready(Array *a) { return STENO_LIKELY(a->buffer && !a->buffer->producer) || wait_until_ready(a); }
 
 // A read-only ndarray over the buffer (keys: uint32 with one more axis). It shares ownership of the memory.
 PyObject *array_to_numpy(Array *a);

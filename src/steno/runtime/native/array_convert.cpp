@@ -16,8 +16,7 @@ T load(const void *p) {
 
 // The element of an array of one element; key arrays have none.
 PyObject *only_element(Array *a) {
-    if (!check_alive(a)) return nullptr;
-    wait(a->buffer);
+    if (!ready(a)) return nullptr;
     return element_to_python(a->aval->dtype, a->buffer->data);
 }
 

@@ -15,6 +15,8 @@
 #include <deque>
 #include <vector>
 
+#include "queue.h"
+
 namespace steno {
 
 namespace {
@@ -177,17 +179,29 @@ bool out_of_memory(size_t nbytes) {
     return false;
 }
 
-Buffer *new_record() {
+inline Buffer *new_record(void *data, size_t nbytes, uint8_t size_class, bool writable, PyObject *owner) {
     auto &records = pool().records;
+    Buffer *b;
     if (STENO_LIKELY(!records.empty())) {
-        Buffer *b = records.back();
+        b = records.back();
         records.pop_back();
-        return b;
+    } else {
+        b = new Buffer;
     }
-    return new Buffer;
+    b->data = data;
+    b->nbytes = nbytes;
+    b->refs = 1;
+    b->size_class = size_class;
+    b->writable = writable;
+    b->marked = false;
+    b->in_flight = 0;
+    b->producer = nullptr;
+    b->owner = owner;
+    return b;
 }
 
 PyObject *memory_info(PyObject *, PyObject *) {
+    retire_finished();
     Pool &p = pool();
     return Py_BuildValue("{s:n,s:n,s:n}", "in_use", Py_ssize_t(p.in_use), "cached", Py_ssize_t(p.large_bytes + p.small_bytes), "limit",
                          Py_ssize_t(p.limit));
@@ -206,6 +220,7 @@ PyObject *set_pool_limit(PyObject *, PyObject *bytes) {
 }
 
 PyObject *trim_pool(PyObject *, PyObject *) {
+    retire_finished();
     trim(0, 0);
     trim_small();
     Py_RETURN_NONE;
@@ -228,18 +243,14 @@ Buffer *allocate_buffer(size_t nbytes) {
         out_of_memory(nbytes);
         return nullptr;
     }
-    Buffer *b = new_record();
-    *b = Buffer{data, nbytes, 1, uint8_t(c), true, false, nullptr};
-    return b;
+    return new_record(data, nbytes, uint8_t(c), true, nullptr);
 }
 
-Buffer *foreign_buffer(void *data, size_t nbytes, PyObject *owner) {
-    Buffer *b = new_record();
-    *b = Buffer{data, nbytes, 1, kForeign, false, false, Py_NewRef(owner)};
-    return b;
-}
+Buffer *foreign_buffer(void *data, size_t nbytes, PyObject *owner) { return new_record(data, nbytes, kForeign, false, Py_NewRef(owner)); }
 
 void free_buffer(Buffer *b) {
+    if (STENO_UNLIKELY(b->in_flight)) return;
+    if (STENO_UNLIKELY(b->producer != nullptr)) drop(b->producer);  // it has finished, nobody asked
     if (b->size_class == kForeign) Py_DECREF(b->owner);
     else give_block(b->data, b->size_class);
     auto &records = pool().records;
@@ -256,6 +267,8 @@ bool allocate_scratch(size_t nbytes, Scratch *out) {
 }
 
 void free_scratch(Scratch scratch) { give_block(scratch.data, int(scratch.size_class)); }
+
+size_t pool_limit() { return pool().limit; }
 
 bool init_buffer(PyObject *module) { return PyModule_AddFunctions(module, methods) == 0; }
 

@@ -10,8 +10,11 @@ namespace steno {
 
 constexpr size_t kAlignment = 64;
 
+struct Task;
+
 // A piece of memory. `refs` counts the arrays, views and exports on it: 1 means that one array alone owns it, so it may be
-// taken over by a donation. A pending event of asynchronous runs will live here: whoever looks at `data` calls `wait` first.
+// taken over by a donation. Queued runs that read or write it are counted apart: they keep it alive, and a donation to a run
+// behind them does not disturb them. Whoever looks at `data` makes sure first that it is there: `ready` in array.h.
 struct Buffer {
     void *data;
     size_t nbytes;
@@ -19,6 +22,8 @@ struct Buffer {
     uint8_t size_class;  // where `free` puts it; kForeign: `owner` owns the memory
     bool writable;       // false: memory of others, never taken over
     bool marked;         // transient, see `execute`
+    uint32_t in_flight;  // queued runs that use it
+    Task *producer;      // owned: the queued run that writes it; null: the data is there
     PyObject *owner;     // owned; kForeign only
 };
 
@@ -28,6 +33,7 @@ Buffer *allocate_buffer(size_t nbytes);
 // Wraps the memory of another object, kept alive by `owner` (a new reference is taken).
 Buffer *foreign_buffer(void *data, size_t nbytes, PyObject *owner);
 
+// Frees it, unless queued runs use it.
 void free_buffer(Buffer *buffer);
 
 inline Buffer *retain(Buffer *b) {
@@ -37,7 +43,10 @@ inline Buffer *retain(Buffer *b) {
 inline void release(Buffer *b) {
     if (--b->refs == 0) free_buffer(b);
 }
-inline void wait(const Buffer *) {}
+inline void hold(Buffer *b) { ++b->in_flight; }
+inline void unhold(Buffer *b) {
+    if (--b->in_flight == 0 && b->refs == 0) free_buffer(b);
+}
 
 // Scratch memory of a run, from the same pool: no Buffer, uninitialised. null: MemoryError is set.
 struct Scratch {
@@ -46,6 +55,9 @@ struct Scratch {
 };
 bool allocate_scratch(size_t nbytes, Scratch *out);
 void free_scratch(Scratch scratch);
+
+// How many bytes of freed memory are kept for reuse.
+size_t pool_limit();
 
 bool init_buffer(PyObject *module);
 

@@ -233,7 +233,7 @@ PyObject *array_dlpack(PyObject *self, PyObject *args, PyObject *kwargs) {
     }
     int copied = PyObject_IsTrue(copy);
     if (copied < 0) return nullptr;
-    wait(a->buffer);
+    if (!ready(a)) return nullptr;
     Buffer *buffer;
     if (copied) {
         buffer = allocate_for(a->aval);

@@ -1,230 +1,11 @@
 #include "executable.h"
 
 #include <algorithm>
-#include <cstring>
 #include <memory>
-
-#include "fp_state.h"
-#include "state.h"
 
 namespace steno {
 
 PyTypeObject *ExecutableType = nullptr;
-
-namespace {
-
-// What `rt` of an entry points to: one run, on the stack of the thread that started it. Host calls are made by that thread.
-struct Run {
-    const Executable *executable;
-    PyThreadState *released;  // the thread's state while it does without the GIL; null: it holds the GIL
-    PyObject *error;          // owned: the exception of a host call
-};
-
-PyObject *take_exception() {
-#if PY_VERSION_HEX >= 0x030C0000
-    return PyErr_GetRaisedException();
-#else
-    PyObject *type, *value, *traceback;
-    PyErr_Fetch(&type, &value, &traceback);
-    PyErr_NormalizeException(&type, &value, &traceback);
-    if (traceback) PyException_SetTraceback(value, traceback);
-    Py_XDECREF(type);
-    Py_XDECREF(traceback);
-    return value;
-#endif
-}
-
-void raise_exception(PyObject *owned) {
-#if PY_VERSION_HEX >= 0x030C0000
-    PyErr_SetRaisedException(owned);
-#else
-    PyErr_Restore(Py_NewRef(reinterpret_cast<PyObject *>(Py_TYPE(owned))), owned, PyException_GetTraceback(owned));
-#endif
-}
-
-// Copies what a callback returned for one result into `to`.
-bool copy_result(PyObject *result, const ShapedArray *aval, void *to, size_t position) {
-    auto wrong = [&](PyObject *shape, PyObject *dtype) {
-        PyErr_Format(PyExc_ValueError, "callback: result %zu has shape %S and dtype %S, wanted %s", position, shape, dtype,
-                     describe(aval).c_str());
-        return false;
-    };
-    if (is_array(result)) {
-        Array *a = as_array(result);
-        if (!check_alive(a)) return false;
-        if (a->aval->dtype != aval->dtype || a->aval->shape != aval->shape) {
-            int same = a->aval->dtype == aval->dtype ? PyObject_RichCompareBool(a->aval->shape, aval->shape, Py_EQ) : 0;
-            if (same <= 0) return same < 0 ? false : wrong(a->aval->shape, a->aval->dtype->dtype);
-        }
-        wait(a->buffer);
-        std::memcpy(to, a->buffer->data, size_t(aval->nbytes));
-        return true;
-    }
-    Ref array(PyArray_FROM_O(result));
-    if (!array) return false;
-    auto *nd = reinterpret_cast<PyArrayObject *>(array.get());
-    bool opaque = aval->dtype->type_num < 0;
-    bool fits = PyArray_NDIM(nd) == aval->ndim + opaque &&
-                (!aval->ndim || !std::memcmp(PyArray_DIMS(nd), aval->dims, sizeof(int64_t) * aval->ndim));
-    const DTypeInfo *dtype = dtype_info_of_descr(PyArray_DESCR(nd));
-    if (!dtype) return false;
-    fits =
-        fits && (opaque ? dtype->code == DCode::UInt32 && PyArray_DIM(nd, aval->ndim) * 4 == aval->dtype->itemsize : dtype == aval->dtype);
-    if (!fits) {
-        Ref shape(PyObject_GetAttrString(array.get(), "shape"));
-        return shape ? wrong(shape.get(), reinterpret_cast<PyObject *>(PyArray_DESCR(nd))) : false;
-    }
-    Ref plain(PyArray_FromArray(nd, reinterpret_cast<PyArray_Descr *>(Py_NewRef(dtype->dtype)), NPY_ARRAY_CARRAY_RO));
-    if (!plain) return false;
-    std::memcpy(to, PyArray_DATA(reinterpret_cast<PyArrayObject *>(plain.get())), size_t(aval->nbytes));
-    return true;
-}
-
-bool call_host(const HostCall &call, void **bufs) {
-    size_t n = call.operands.size(), m = call.results.size();
-    Ref args(PyTuple_New(Py_ssize_t(n)));
-    if (!args) return false;
-    for (size_t k = 0; k < n; ++k) {
-        // Copies, because the callback may keep them while the program overwrites its memory.
-        Buffer *b = allocate_for(call.operands[k]);
-        if (!b) return false;
-        std::memcpy(b->data, bufs[k], size_t(call.operands[k]->nbytes));
-        PyObject *a = make_array(call.operands[k], b);
-        if (!a) return false;
-        PyTuple_SET_ITEM(args.get(), Py_ssize_t(k), a);
-    }
-    Ref returned(PyObject_Call(call.callback, args.get(), nullptr));
-    if (!returned) return false;
-    if (m == 0) return true;
-    Ref results(PySequence_Fast(returned.get(), "callback: a sequence of results is wanted"));
-    if (!results) return false;
-    if (size_t(PySequence_Fast_GET_SIZE(results.get())) != m) {
-        PyErr_Format(PyExc_ValueError, "callback: %zd results given, %zu wanted", PySequence_Fast_GET_SIZE(results.get()), m);
-        return false;
-    }
-    for (size_t k = 0; k < m; ++k)
-        if (!copy_result(PySequence_Fast_GET_ITEM(results.get(), Py_ssize_t(k)), call.results[k], bufs[n + k], k)) return false;
-    return true;
-}
-
-bool already_donated(size_t position) {
-    PyErr_Format(PyExc_ValueError,
-                 "Attempt to use a buffer that was donated in the same call (flattened argument %zu), as in `f(donate(a), a)`", position);
-    return false;
-}
-
-// Takes back what a run that did not happen has prepared.
-struct Outputs {
-    Buffer **out;
-    size_t n = 0;
-    struct Taken {
-        Array *array;
-        Buffer *buffer;
-    };
-    SmallVector<Taken, 16> taken;  // arrays that lose their buffer to an output
-    bool done = false;
-    explicit Outputs(Buffer **out) : out(out) {}
-    ~Outputs() {
-        if (done) return;
-        for (Taken &t : taken)
-            if (!t.array->buffer) t.array->buffer = retain(t.buffer);
-        for (size_t k = 0; k < n; ++k) release(out[k]);
-    }
-};
-
-// Marks the arrays that may be taken over, and finds one that is passed a second time.
-bool check_donations(const Executable *e, Array *const *arrays, const bool *donated) {
-    size_t n = e->n_in();
-    bool ok = true;
-    for (size_t j = 0; j < n && ok; ++j)
-        if (donated[j] && arrays[j] && arrays[j]->buffer->refs == 1) {
-            if (arrays[j]->buffer->marked) ok = already_donated(j);
-            else arrays[j]->buffer->marked = true;
-        }
-    for (size_t j = 0; j < n && ok; ++j)
-        if (!donated[j] && arrays[j] && arrays[j]->buffer->marked) ok = already_donated(j);
-    for (size_t j = 0; j < n; ++j)
-        if (arrays[j]) arrays[j]->buffer->marked = false;
-    return ok;
-}
-
-bool prepare_outputs(const Executable *e, void **in, Array *const *arrays, const bool *donated, Outputs &outputs) {
-    for (size_t k = 0; k < e->n_out(); ++k) {
-        int32_t j = e->alias[k];
-        if (j >= 0 && donated && donated[j] && arrays[j] && arrays[j]->buffer && arrays[j]->buffer->refs == 1 &&
-            arrays[j]->buffer->writable) {
-            if (!outputs.taken.push({arrays[j], arrays[j]->buffer})) return false;
-            outputs.out[outputs.n++] = std::exchange(arrays[j]->buffer, nullptr);
-            continue;
-        }
-        Buffer *b = allocate_for(e->out_avals[k]);
-        if (!b) return false;
-        outputs.out[outputs.n++] = b;
-        if (j >= 0) {
-            std::memcpy(b->data, in[j], size_t(e->out_avals[k]->nbytes));
-            in[j] = b->data;
-        }
-    }
-    return true;
-}
-
-}  // namespace
-
-bool execute(const Executable *e, void **in, Array *const *arrays, const bool *donated, Buffer **out) {
-    size_t n_in = e->n_in();
-    for (size_t j = 0; j < n_in; ++j)
-        if (arrays[j]) {
-            if (STENO_UNLIKELY(!check_alive(arrays[j]))) return false;
-            wait(arrays[j]->buffer);
-            in[j] = arrays[j]->buffer->data;
-        }
-    if (donated && !check_donations(e, arrays, donated)) return false;
-    Outputs outputs(out);
-    if (!prepare_outputs(e, in, arrays, donated, outputs)) return false;
-    Scratch arena{nullptr, 0};
-    if (e->arena_bytes && !allocate_scratch(e->arena_bytes, &arena)) return false;
-
-    for (size_t k = 0; k < e->captured.size(); ++k) {
-        wait(e->captured[k]);
-        in[n_in + k] = e->captured[k]->data;
-    }
-    SmallVector<void *, 32> out_data;
-    SmallVector<Buffer *, 32> held;
-    bool room = true;
-    for (size_t k = 0; k < outputs.n; ++k) room = room && out_data.push(out[k]->data);
-    // While other Python code can run, a `delete()` or a donation elsewhere must not free what this run reads.
-    if (e->heavy || !e->host_calls.empty())
-        for (size_t j = 0; j < n_in; ++j)
-            if (arrays[j] && arrays[j]->buffer && (room = room && held.push(arrays[j]->buffer))) retain(arrays[j]->buffer);
-    if (STENO_UNLIKELY(!room)) {
-        for (Buffer *b : held) release(b);
-        if (arena.data) free_scratch(arena);
-        return false;
-    }
-    outputs.done = true;
-
-    Run run{e, nullptr, nullptr};
-    int32_t status;
-    {
-        if (e->heavy) run.released = PyEval_SaveThread();
-        {
-            StrictFloats strict;
-            status = e->entry(in, out_data.data(), arena.data, &run);
-        }
-        if (e->heavy) PyEval_RestoreThread(run.released);
-    }
-    for (Buffer *b : held) release(b);
-    if (arena.data) free_scratch(arena);
-    if (STENO_LIKELY(status == kOk)) return true;
-
-    for (size_t k = 0; k < outputs.n; ++k) release(out[k]);
-    if (run.error) raise_exception(run.error);
-    else if (status == kOutOfMemory) PyErr_SetString(PyExc_MemoryError, "Out of memory while running a compiled program");
-    else PyErr_Format(PyExc_RuntimeError, "a compiled program ended with status %d", int(status));
-    return false;
-}
-
-// ---- the Python type ---------------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -273,7 +54,7 @@ bool read_captured(Executable *e, PyObject *captured) {
             PyErr_Format(PyExc_TypeError, "Executable: captured must be ArrayImpls, got %.200s", Py_TYPE(item)->tp_name);
             return false;
         }
-        if (!check_alive(as_array(item))) return false;
+        if (!ready(as_array(item))) return false;
         size_t at = e->in_avals.size() - size_t(PySequence_Fast_GET_SIZE(fast.get())) + size_t(k);
         if (at >= e->in_avals.size() || e->in_avals[at]->dtype != as_array(item)->aval->dtype ||
             e->in_avals[at]->nbytes != as_array(item)->aval->nbytes) {
@@ -332,12 +113,15 @@ PyObject *executable_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) t
     e->entry = reinterpret_cast<Entry>(address);
     e->arena_bytes = size_t(arena_bytes);
     e->heavy = heavy;
+    new (&e->latest_nanoseconds) std::atomic<uint64_t>(0);
     e->keepalive = Py_NewRef(keepalive);
     if (!read_avals(in_avals, "in_avals", e->in_avals) || !read_avals(out_avals, "out_avals", e->out_avals) ||
         !read_captured(e, captured) || !read_aliases(e, aliases) || !read_host_calls(e, host_calls)) {
         Py_DECREF(self);
         return nullptr;
     }
+    e->special = heavy || !e->host_calls.empty();
+    for (ShapedArray *a : e->out_avals) e->out_bytes += size_t(a->nbytes);
     return self;
 } catch (const std::bad_alloc &) {
     return PyErr_NoMemory();
@@ -471,7 +255,7 @@ PyGetSetDef getset[] = {
     {"in_avals", get_in_avals, nullptr, "types of the inputs, then of the captured arrays", nullptr},
     {"out_avals", get_out_avals, nullptr, nullptr, nullptr},
     {"arena_bytes", get_arena_bytes, nullptr, "scratch memory of one run", nullptr},
-    {"heavy", get_heavy, nullptr, "the GIL is released while it runs", nullptr},
+    {"heavy", get_heavy, nullptr, "enough work to be queued, or else to release the GIL while it runs", nullptr},
     {"keepalive", get_keepalive, nullptr, "what holds the machine code", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };
@@ -505,18 +289,3 @@ bool init_executable(PyObject *module) {
 }
 
 }  // namespace steno
-
-using namespace steno;
-
-int32_t steno_host_call(void *rt, int64_t index, void **bufs) {
-    auto *run = static_cast<Run *>(rt);
-    bool without_gil = run->released != nullptr;
-    if (without_gil) PyEval_RestoreThread(run->released);
-    // Inside, programs evaluate: the trace under which the run was started is none of the callback's business.
-    PyObject *trace = std::exchange(thread_state.trace, nullptr);
-    bool ok = call_host(run->executable->host_calls[size_t(index)], bufs);
-    if (!ok) run->error = take_exception();
-    Py_XSETREF(thread_state.trace, trace);
-    if (without_gil) run->released = PyEval_SaveThread();
-    return ok ? kOk : kHostCallRaised;
-}

@@ -47,7 +47,7 @@ struct Results {
 
 // Fills `buffers` with one owned buffer for each output of the executable.
 bool run_executable(const JitEntry *entry, RefVector &leaves, Buffer **buffers) {
-    const Executable *e = entry->executable;
+    Executable *e = entry->executable;
     size_t n = entry->inputs.size();
     StackArray<void *, 32> in(e->n_pointers());
     StackArray<Array *, 32> arrays(n);

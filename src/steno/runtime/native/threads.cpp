@@ -53,8 +53,8 @@ struct Pool {
 std::atomic<Pool *> the_pool{nullptr};
 std::atomic<int> limit{1};  // of the process
 int default_limit = 1;
-STENO_THREAD_LOCAL int thread_limit = 0;  // of this thread; 0: none
-STENO_THREAD_LOCAL bool inside = false;   // in a parallel region
+STENO_THREAD_LOCAL int own_limit = 0;    // of this thread; 0: none
+STENO_THREAD_LOCAL bool inside = false;  // in a parallel region
 
 inline void relax() {
 #if defined(__x86_64__)
@@ -178,7 +178,7 @@ PyObject *get_num_threads(PyObject *, PyObject *) { return PyLong_FromLong(num_t
 PyObject *swap_thread_limit(PyObject *, PyObject *n) {
     int count;
     if (!parse_count(n, "swap_thread_limit", &count)) return nullptr;
-    return PyLong_FromLong(std::exchange(thread_limit, count));
+    return PyLong_FromLong(exchange_thread_limit(count));
 }
 
 PyMethodDef methods[] = {
@@ -194,8 +194,11 @@ PyMethodDef methods[] = {
 
 int num_threads() {
     int n = limit.load(std::memory_order_relaxed);
-    return thread_limit ? std::min(thread_limit, n) : n;
+    return own_limit ? std::min(own_limit, n) : n;
 }
+
+int thread_limit() { return own_limit; }
+int exchange_thread_limit(int n) { return std::exchange(own_limit, n); }
 
 bool init_threads(PyObject *module) {
     default_limit = usable_processors();

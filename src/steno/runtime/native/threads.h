@@ -19,6 +19,10 @@ namespace steno {
 // How many threads a parallel region of this thread may use, the calling one included.
 int num_threads();
 
+// The bound of this thread's regions (0: none but the process's). The second sets it and gives the previous one.
+int thread_limit();
+int exchange_thread_limit(int n);
+
 bool init_threads(PyObject *module);
 
 }  // namespace steno
