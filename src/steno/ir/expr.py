@@ -11,8 +11,8 @@ grammar of primitive expressions (what the code generator and the interpreters r
       div rem                                          floats: IEEE, C fmod. Integers: truncating; x / 0 = -1 (all ones), x rem 0 = x,
                                                        INT_MIN / -1 = INT_MIN, INT_MIN rem -1 = 0
       fma                                              floats, one rounding
-      scale(x, n)                                      float32, float64: x * 2**n with one rounding, for 1/4 <= |x| <= 4 or NaN, and an integral
-                                                       float n with |n| <= 252 (float32), 2044 (float64); elsewhere unspecified
+      scale(x, n)                                      float32, float64: x * 2**n with one rounding, for 2**-16 <= |x| <= 2**16 or NaN,
+                                                       n an integral float, |n| <= 252 (float32), 2044 (float64); else unspecified
       neg abs sqrt floor ceil round_even trunc copysign   neg and abs: also integers, INT_MIN stays
       min max                                          floats: a NaN operand gives NaN, -0 < +0
       and or xor not                                   bool and integers
