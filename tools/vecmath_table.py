@@ -2,8 +2,8 @@
 
     PYTHONPATH=src python tools/vecmath_table.py [points]
 
-float32: `points` arguments (default 200000) of every exponent, as many near 0 and twice as many in the interesting range, against float64; float64: a
-fiftieth of them, against multiple precision. The values are the interpreter's, which machine code equals bit for bit.
+float32: `points` arguments (default 200000) of every exponent, as many near 0 and twice as many in the interesting range, against float64;
+float64: a fiftieth of them, against multiple precision. The values are the interpreter's, which machine code equals bit for bit.
 """
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ from steno.ir.expr import F32, F64, topological  # noqa: E402
 
 HEAD = """# Elementary functions
 
-`steno.compiler.vecmath` has each function once, as a scalar expression of primitive operations; the compiler makes vector code of it, the reference
-interpreter NumPy calls, and both give the same bits on every target. This table is written by `tools/vecmath_table.py`; `tests/test_vecmath.py`
-checks the bounds.
+`steno.compiler.vecmath` has each function once, as a scalar expression of primitive operations; the compiler makes vector code of it, the
+reference interpreter NumPy calls, and both give the same bits on every target. This table is written by `tools/vecmath_table.py`;
+`tests/test_vecmath.py` checks the bounds.
 
-Errors are in units in the last place of the result, bounds promised, measured the largest seen on edge values, {single} float32 arguments or more
-(against float64) and {double} float64 arguments or more (against multiple precision). float16, bfloat16 and float8 arguments are computed
-in float32 and rounded. Signed zeros, infinities, NaN and subnormal numbers are exact. Operations: of one float32 value, the rare paths counted.
+Errors are in units in the last place of the result: the bound, and the largest seen on edge values, {single} float32 arguments or more
+(against float64) and {double} float64 arguments or more (against multiple precision). float16, bfloat16 and float8 arguments are
+computed in float32 and rounded. Signed zeros, infinities, NaN and subnormal numbers are respected. Operations: of one float32 value,
+the rare paths counted.
 
 | function | float32 bound | measured | float64 bound | measured | operations |
 |---|---|---|---|---|---|
