@@ -1,7 +1,7 @@
 """cond: one of several programs, chosen at run time by an index.
 
-Operands: an int32 scalar, kept in range, then those that every branch takes. `cond` with a bool and `switch` are this op; the branch for False
-comes first."""
+Operands: an int32 scalar, kept in range, then those that every branch takes. The functions `cond` and `switch` are this op; of `cond` the
+branch for False comes first."""
 
 from __future__ import annotations
 
@@ -211,14 +211,12 @@ def _batch(axis: Axis, args: Sequence[Any], dims: Sequence[int | None], *, branc
     return out, [0 if b else None for b in out_batched]
 
 
-def _select(
-    axis: Axis, index: Any, operands: Sequence[Any], batched: Sequence[bool], branches: Branches
-) -> tuple[list[Any], list[Any]]:
+def _select(axis: Axis, index: Any, operands: Sequence[Any], batched: Sequence[bool], branches: Branches) -> tuple[list[Any], list[Any]]:
     """Each element may take another branch: all of them run, and each result is chosen from theirs. Elements that do not take a branch give
     it no cotangents, which may well be NaN there."""
     if any(e.ordered for b in branches for e in b.effects if hasattr(e, "ordered")):
         raise NotImplementedError(
-            "vmap of cond with a batched predicate: the branches have ordered side effects, of which only those of the branch taken may happen"
+            "vmap of cond with a batched predicate: the branches have ordered side effects, and only those of the branch taken may happen"
         )
     outs = []
     for k, b in enumerate(branches):

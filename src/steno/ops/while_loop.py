@@ -48,8 +48,8 @@ from steno.transforms.rules import Axis, broadcast, instantiate, tangent_aval, t
 REVERSE_ERROR = (
     "Reverse-mode differentiation does not work for lax.while_loop or lax.fori_loop with dynamic start/stop values. Try using lax.scan, or "
     "using fori_loop with static start/stop.\n"
-    "The backward pass goes through the iterations in reverse and needs what each of them computed; how many there will be is not known when "
-    "memory for that is set aside. What to write instead:\n"
+    "The backward pass goes through the iterations in reverse and needs what each of them computed; how many there will be is not known "
+    "when memory for that is set aside. What to write instead:\n"
     "  * lax.fori_loop with bounds that are Python integers or known while tracing (it becomes a scan);\n"
     "  * lax.scan over a fixed number of iterations, with lax.cond or jnp.where in the body for those after the last;\n"
     "  * jax.jvp, jax.jacfwd or jax.linearize: forward mode works;\n"
@@ -85,9 +85,11 @@ def _oracle(*args: np.ndarray, **params: Any) -> list[np.ndarray]:
         if not np.any(running):
             return carries
         new = interpret(params["body_jaxpr"], [*constants, *carries])
-        if np.ndim(running):
-            new = [np.where(running.reshape(running.shape + (1,) * (c.ndim - running.ndim)), n, c) for n, c in zip(new, carries, strict=True)]
-        carries = new
+        carries = [np.where(_over(running, c), n, c) for n, c in zip(new, carries, strict=True)] if np.ndim(running) else new
+
+
+def _over(running: np.ndarray, carry: np.ndarray) -> np.ndarray:
+    return running.reshape(running.shape + (1,) * (carry.ndim - running.ndim))
 
 
 def _lower(avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedArray], **params: Any) -> While | None:
@@ -249,9 +251,7 @@ def _linearize(nonzero: Flags, *primals: Any, **params: Any) -> tuple[list[Any],
 
 
 @remembered
-def _known_part(
-    body: ClosedJaxpr, condition: ClosedJaxpr, n: int, m: int, unknown: Flags
-) -> tuple[dict[str, Any] | None, list[bool]]:
+def _known_part(body: ClosedJaxpr, condition: ClosedJaxpr, n: int, m: int, unknown: Flags) -> tuple[dict[str, Any] | None, list[bool]]:
     """Parameters of the loop of the carries that known operands decide, None if they do not decide the condition; which carries are not
     among them."""
     conditions, constants, uk = split(unknown, n, m)

@@ -50,8 +50,8 @@ def scan(
     unroll: int | bool = 1,
     _split_transpose: bool = False,
 ) -> tuple[Any, Any]:
-    """`carry, y = f(carry, x)` for each x along the leading axis of `xs`, starting with the carry `init`: the last carry, and the ys stacked
-    along a new leading axis. `f` is traced once, and the loop is compiled.
+    """`carry, y = f(carry, x)` for each x along the leading axis of `xs`, starting with the carry `init`: the last carry, and the ys
+    stacked along a new leading axis. `f` is traced once, and the loop is compiled.
 
     init       a pytree; the carry keeps its structure, shapes and dtypes (Python numbers take the dtype the body gives them)
     xs         a pytree of arrays with leading axes of one size, or None

@@ -26,8 +26,8 @@ def custom_linear_solve(
     symmetric: bool = False,
     has_aux: bool = False,
 ) -> Any:
-    """The x with `matvec(x) == b` that `solve(matvec, b)` finds, for a linear function matvec. Derivatives come from the equation, by `solve`
-    again in forward mode, by `transpose_solve` in reverse mode.
+    """The x with `matvec(x) == b` that `solve(matvec, b)` finds, for a linear function matvec. Derivatives come from the equation: by
+    `solve` again in forward mode, by `transpose_solve` in reverse mode.
 
     transpose_solve    `transpose_solve(vecmat, b)` solves the transposed equation
     symmetric          matvec is its own transpose: `solve` serves for both

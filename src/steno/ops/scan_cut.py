@@ -1,18 +1,16 @@
-"""Programs for the derivatives of `scan`: its body cut in two, with what the second half needs of the first; its body run backwards."""
+"""The body of a scan cut in two: what is known, and the rest with what it needs of that."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, final
 
-from steno.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
+from steno.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Literal
 from steno.core.record import record
-from steno.ops.control import chosen, evaluate, inverted, program, reordered, split, union
-from steno.transforms.backward import transpose_jaxpr
+from steno.ops.control import chosen, reordered, split, union
 from steno.transforms.linearize import linearize_jaxpr
 from steno.transforms.partial import partial_eval_jaxpr
 from steno.transforms.programs import Flags, Split, anonymous, remembered, remove_dead
-from steno.transforms.rules import add, tangent_aval
 
 
 @final
@@ -22,10 +20,11 @@ class Cut:
     computed before both, and what is a row of an array that is there anyway is read from that.
 
     before        constants --> values that are the same in all iterations
-    known         constants, values of `before`, carries, rows --> carries, rows, rows of residuals
+    known         values of `before`, some constants; carries; rows --> carries, rows, rows of residuals
     rest          residuals that are the same in all iterations, constants; carries; residuals of this iteration, rows --> carries, rows
     fixed         where the former residuals are found: ("constant", k) or ("before", k)
     rows          where the latter are found: ("array", k) of the known operands, or ("row", k) of the known scan's results
+    constants     which constants the known scan takes
     carries_rest, rows_rest    which carries and which rows the second scan gives
     """
 
@@ -34,6 +33,7 @@ class Cut:
     rest: ClosedJaxpr
     fixed: tuple[tuple[str, int], ...]
     rows: tuple[tuple[str, int], ...]
+    constants: Flags
     carries_rest: Flags
     rows_rest: Flags
 
@@ -41,8 +41,8 @@ class Cut:
 def _hoist(closed: ClosedJaxpr, constants: int, wanted: Sequence[int]) -> tuple[ClosedJaxpr, ClosedJaxpr, dict[int, int]]:
     """Takes the computation of those of the `wanted` outputs that depend on constants alone out of a body.
 
-    `{ lambda c x . let a = sin c ; b = mul a x in (b, a) }` --> `{ lambda c . let a = sin c in (a,) }`, `{ lambda c a x . let b = mul a x in
-    (b, a) }`. Also returns which outputs are values of the first program, and which of them."""
+    `{ lambda c x . let a = sin c ; b = mul a x in (b, a) }` --> `{ lambda c . let a = sin c in (a,) }` and
+    `{ lambda a c x . let b = mul a x in (b, a) }`. Also returns which outputs are values of the first program, and which of them."""
     j = closed.jaxpr
     unchanging: set[Any] = {*j.constvars, *j.invars[:constants]}
     maker: dict[Any, JaxprEqn] = {}
@@ -64,13 +64,17 @@ def _hoist(closed: ClosedJaxpr, constants: int, wanted: Sequence[int]) -> tuple[
     values = [v for e in moved for v in e.outvars if v in used]
     info = anonymous(j, j.debug_info.traced_for)
     before = Jaxpr(j.constvars, j.invars[:constants], values, moved, None, info)
-    rest = Jaxpr(j.constvars, [*j.invars[:constants], *values, *j.invars[constants:]], j.outvars, stay, None, info)
+    rest = Jaxpr(j.constvars, [*values, *j.invars], j.outvars, stay, None, info)
     places = {v: k for k, v in enumerate(values)}
     return remove_dead(ClosedJaxpr(before, closed.consts)), ClosedJaxpr(rest, closed.consts), {k: places[v] for k, v in out.items()}
 
 
 def _cut(
-    cut: Split, known_inputs: tuple[int, int], known_results: tuple[int, int], own: tuple[int, int], rest: tuple[Sequence[bool], Sequence[bool]]
+    cut: Split,
+    known_inputs: tuple[int, int],
+    known_results: tuple[int, int],
+    own: tuple[int, int],
+    rest: tuple[Sequence[bool], Sequence[bool]],
 ) -> Cut:
     """How many constants and carries the known program takes, how many carries and results it gives, how many constants and carries the
     second program takes after the residuals, and which carries and rows that gives."""
@@ -78,7 +82,8 @@ def _cut(
     first_row, results = known_results
     before, known, hoisted = _hoist(cut.known, constants, [r.position for r in cut.residuals if r.where == "out"])
     j = known.jaxpr
-    carried = cut.known.jaxpr.invars[constants : constants + carries]
+    before_values = len(before.jaxpr.outvars)
+    carried = j.invars[before_values + constants :]
     outputs: list[Atom] = j.outvars[:results]
     sources: list[tuple[str, int]] = []
     for r in cut.residuals:
@@ -88,18 +93,23 @@ def _cut(
             sources.append(("array", r.position - constants - carries))
         elif r.where == "out" and r.position in hoisted:
             sources.append(("before", hoisted[r.position]))
-        elif r.where == "out" and first_row <= r.position < results:
-            sources.append(("row", r.position - first_row))
         else:
-            sources.append(("row", len(outputs) - first_row))
-            outputs.append(carried[r.position - constants] if r.where == "in" else j.outvars[r.position])
-    known = remove_dead(ClosedJaxpr(Jaxpr(j.constvars, j.invars, outputs, j.eqns, j.effects, j.debug_info), known.consts))
+            v = carried[r.position - constants] if r.where == "in" else j.outvars[r.position]
+            at = next((k for k in range(first_row, len(outputs)) if outputs[k] is v), len(outputs))
+            if at == len(outputs):
+                outputs.append(v)
+            sources.append(("row", at - first_row))
+    used = {a for e in j.eqns for a in e.invars if type(a) is not Literal} | {a for a in outputs if type(a) is not Literal}
+    mine = j.invars[before_values : before_values + constants]
+    taken = tuple(v in used for v in mine)
+    invars = [*j.invars[:before_values], *chosen(mine, taken), *carried]
+    known = remove_dead(ClosedJaxpr(Jaxpr(j.constvars, invars, outputs, j.eqns, j.effects, j.debug_info), known.consts))
     fixed = [k for k, (where, _) in enumerate(sources) if where in ("constant", "before")]
     rows = [k for k, (where, _) in enumerate(sources) if where in ("array", "row")]
     own_constants, own_carries, own_rows = split(range(len(sources), len(cut.unknown.jaxpr.invars)), *own)
     order = (*fixed, *own_constants, *own_carries, *rows, *own_rows)
     second = reordered(cut.unknown, order, tuple(range(len(cut.unknown.jaxpr.outvars))))
-    return Cut(before, known, second, tuple(sources[k] for k in fixed), tuple(sources[k] for k in rows), *map(tuple, rest))
+    return Cut(before, known, second, tuple(sources[k] for k in fixed), tuple(sources[k] for k in rows), taken, *map(tuple, rest))
 
 
 @remembered
@@ -128,44 +138,3 @@ def partly_evaluated(closed: ClosedJaxpr, n: int, c: int, unknown: Flags) -> Cut
     known = c - sum(uk)
     results = (known, outs - sum(found.out_unknown))
     return _cut(found.split, (n - sum(constants), known), results, (sum(constants), sum(uk)), (uk, found.out_unknown[c:]))
-
-
-@final
-@record(frozen=True)
-class Backward:
-    """The transpose of a scan that is linear in all its carries.
-
-    body          known constants; sums of cotangents of linear constants, cotangents of carries; known rows, cotangents of rows
-                  --> these sums, cotangents of carries; cotangents of linear rows
-    constants, carries, arrays    which of the linear constants, the carries and the linear arrays have cotangents
-    """
-
-    body: ClosedJaxpr
-    constants: Flags
-    carries: Flags
-    arrays: Flags
-
-
-@remembered
-def transposed(closed: ClosedJaxpr, n: int, c: int, linear: Flags, ct_nonzero: Flags) -> Backward:
-    """`linear`: which inputs, all carries among them; `ct_nonzero`: which results have cotangents."""
-    linear_constants, _, linear_arrays = split(linear, n, c)
-    sums, rows = sum(linear_constants), sum(linear_arrays)
-    nz, ct_rows = split(ct_nonzero, c)
-    while True:
-        back, found = transpose_jaxpr(closed, linear, [*nz, *ct_rows], [*[False] * sums, *nz, *[False] * rows])
-        ct_constants, carries, arrays = split(found, sums, c)
-        if union(nz, carries) == nz:
-            break
-        nz = union(nz, carries)
-    known = n - sums, len(linear) - n - c - rows
-
-    def body(*args: Any) -> list[Any]:
-        constants, so_far, cts, known_rows, row_cts = split(args, known[0], sum(ct_constants), sum(nz), known[1])
-        out = evaluate(back, [*constants, *known_rows, *cts, *row_cts])
-        return [*map(add, so_far, out), *out[len(so_far) :]]
-
-    ins = split(back.in_avals, known[0], known[1], sum(nz))
-    accumulated = [tangent_aval(a) for a in chosen(chosen(closed.in_avals[:n], linear_constants), ct_constants)]
-    made = program(body, [*ins[0], *accumulated, *ins[2], *ins[1], *ins[3]], back)
-    return Backward(made, tuple(ct_constants), tuple(nz), tuple(arrays))
