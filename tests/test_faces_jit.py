@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-import steno
 import test_faces_against_jax_arrays as arrays
 import test_faces_against_jax_indexing as indexing
 from peer import Library
+
+import steno
 
 LIBRARY = Library("steno")
 STATIC = (
