@@ -244,14 +244,14 @@ def _check_scalar_conversion(aval: ShapedArray) -> None:
 
 @final
 class JitTracer(Tracer):
-    """A variable of a program that is being recorded."""
+    """A variable, or a scalar constant, of a program that is being recorded."""
 
     __slots__ = ("atom",)
 
-    def __init__(self, trace: JaxprTrace, var: Var) -> None:
-        self.aval = var.aval
+    def __init__(self, trace: JaxprTrace, atom: Atom) -> None:
+        self.aval = atom.aval
         self._trace = trace
-        self.atom = var
+        self.atom = atom
 
 
 register_aval_type(JitTracer)
@@ -318,8 +318,8 @@ class JaxprTrace(Trace):
         found = self._const_of.get(id(x))
         if found is not None:
             return found[1]
-        if t is JitTracer and type(x.var) is Literal:
-            return x.var
+        if t is JitTracer and type(x.atom) is Literal:
+            return x.atom
         if isinstance(x, Tracer):
             check_not_escaped(x)
             return self._constant(x, x, x.aval)

@@ -90,7 +90,8 @@ def thinned(closed: ClosedJaxpr, used_outputs: Flags) -> tuple[ClosedJaxpr, Flag
     return remove_dead(ClosedJaxpr(jaxpr, closed.consts)), tuple(used_inputs)
 
 
-def _jit_dce(used_outputs: Sequence[bool], e: JaxprEqn) -> tuple[Sequence[bool], JaxprEqn | None]:
+def thin_call(used_outputs: Sequence[bool], e: JaxprEqn) -> tuple[Sequence[bool], JaxprEqn | None]:
+    """`dce` of an op that calls its parameter `jaxpr`."""
     jaxpr: ClosedJaxpr = e.params["jaxpr"]
     if not any(used_outputs) and not e.effects:
         return [False] * len(e.invars), None
@@ -103,7 +104,7 @@ def _jit_dce(used_outputs: Sequence[bool], e: JaxprEqn) -> tuple[Sequence[bool],
 
 
 jit.jvp, jit.linearize, jit.partial_eval = _jit_jvp, _jit_linearize, _jit_partial_eval
-jit.transpose, jit.batch, jit.dce = _jit_transpose, _jit_batch, _jit_dce
+jit.transpose, jit.batch, jit.dce = _jit_transpose, _jit_batch, thin_call
 
 # copy, optimization_barrier
 
