@@ -76,7 +76,7 @@ def _with_leaves(b, e, values, again):
         elif e.op == "const":
             again[e] = b.constant(e.attr, e.dtype)
         else:
-            again[e] = b.node(e.op, e.dtype, tuple(_with_leaves(b, a, values, again) for a in e.args))
+            again[e] = b.rebuilt(e, tuple(_with_leaves(b, a, values, again) for a in e.args))
     return again[e]
 
 

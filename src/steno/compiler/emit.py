@@ -156,8 +156,8 @@ def _emit_stage(c: Code, stage: Stage, span: Range | None) -> None:
 
 
 def _flat_extent(kernel: Kernel) -> tuple[int, int] | None:
-    """(extent, unit) of the variable that a flat kernel is split along."""
-    if kernel.outer or len(kernel.stages) != 1:
+    """(extent, unit) of the variable that a flat kernel is split along, if it has enough work for several threads."""
+    if kernel.outer or len(kernel.stages) != 1 or kernel.cost < PARALLEL_NS:
         return None
     stage = kernel.stages[0]
     if isinstance(stage, MapStage) and len(stage.vars) == 1 and not stage.sequential and stage.vars[0].extent > FLAT_UNIT:

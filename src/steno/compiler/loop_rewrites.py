@@ -39,7 +39,7 @@ def rewrite(b: Builder, roots: Iterable[Expr], change_index: Callable[[Index], I
             new[e] = b.index(index(e.attr))
         elif e.args:
             args = tuple(new[a] for a in e.args)
-            new[e] = e if all(x is y for x, y in zip(args, e.args, strict=True)) else b.node(e.op, e.dtype, args)
+            new[e] = e if all(x is y for x, y in zip(args, e.args, strict=True)) else b.rebuilt(e, args)
         else:
             new[e] = e
     return new

@@ -10,7 +10,7 @@ from typing import NoReturn, final
 
 import numpy as np
 
-from steno.ir.expr import PRIMITIVE, Expr, index_values, topological
+from steno.ir.expr import OUTLINED, PRIMITIVE, Expr, index_values, topological
 from steno.ir.index import FloorDiv, Index, LoopVar, Mod, Value
 from steno.ir.loops import (
     Argument,
@@ -280,6 +280,9 @@ class _Checker:
             self.wanted(e, len(kinds) == 1 and (F16 not in (e.dtype, *kinds) or {e.dtype, *kinds} <= {F16, F32}))
         elif op == "bitcast":
             self.wanted(e, len(kinds) == 1 and BOOL not in (e.dtype, *kinds) and kinds[0].itemsize == e.dtype.itemsize)
+        elif op == "outline":
+            if e.attr not in OUTLINED:
+                self.fail(f"there is no outlined function {e.attr}")
         elif op != "const":
             self.fail(f"there is no op {op}")
 

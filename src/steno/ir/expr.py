@@ -24,6 +24,8 @@ grammar of primitive expressions (what the code generator and the interpreters r
                                                        lane evaluate y for the vector and select, else skip y". Nodes reached only through
                                                        third arguments of `rare` belong into the skipped region (copied into that of
                                                        each `rare` which reaches them). May nest.
+      outline(attr: name)                              an expression in a function of its own, OUTLINED[name] of the arguments: for what is long
+                                                       and rarely computed, so that its code stands once in a program
       convert                                          numeric conversion; float to integer truncates, saturates, NaN -> 0; integer to
                                                        narrower integer wraps; to bool: != 0; from bool: 0 or 1
       bitcast                                          same width, not bool
@@ -107,6 +109,9 @@ class Pair:
 Scalar = Expr | Narrow | Pair
 Operand = Expr | Narrow | Pair | bool | int | float | complex
 
+OUTLINED: dict[str, Callable[..., Expr]] = {}
+"""What `outline` nodes stand for, by name: `f(b, *primitive Exprs) -> Expr`, of nodes without leaves, `rare` and `outline`."""
+
 FUNCTIONS: dict[str, Callable[..., Any]] = {}
 """Elementary functions by name: `f(b, *scalars) -> Scalar`. Filled by `steno.compiler.vecmath`."""
 
@@ -149,6 +154,20 @@ def children(e: Expr) -> tuple[Expr, ...]:
     if e.op == "index":
         return tuple(index_values(e.attr))
     return e.args
+
+
+def outlined(e: Expr) -> tuple[Expr, tuple[Expr, ...]]:
+    """What an `outline` node stands for: an Expr over the leaves elt 0, 1, ..., and these leaves."""
+    key = (e.attr, tuple(a.dtype for a in e.args))
+    found = _outlined.get(key)
+    if found is None:
+        b = Builder()
+        leaves = tuple(b.elt(k, a.dtype) for k, a in enumerate(e.args))
+        found = _outlined[key] = (OUTLINED[e.attr](b, *leaves), leaves)
+    return found
+
+
+_outlined: dict[Any, tuple[Expr, tuple[Expr, ...]]] = {}
 
 
 def index_values(index: Index) -> Iterator[Expr]:
@@ -195,7 +214,7 @@ def show(roots: Sequence[Expr]) -> str:
                 words.append(f"if {names[guard]}")
         elif e.op == "index":
             words.append(f"[{_show_index(e.attr, names)}]")
-        elif e.op in LEAVES:
+        elif e.op in LEAVES or e.op == "outline":
             words.append(repr(e.attr))
         lines.append(f"{names[e]} = {' '.join(words)}")
     lines.append("give " + " ".join(names[r] for r in roots))
@@ -279,6 +298,20 @@ class Builder:
         if found is None:
             found = self._nodes[key] = Expr("const", dtype, (), v)
         return found
+
+    def outline(self, name: str, *args: Expr) -> Expr:
+        """OUTLINED[name] of the arguments, as a node of its own; its dtype is that of the first argument."""
+        if all(a.op == "const" for a in args):
+            return OUTLINED[name](self, *args)
+        key = ("outline", name, args)
+        found = self._nodes.get(key)
+        if found is None:
+            found = self._nodes[key] = Expr("outline", args[0].dtype, args, name)
+        return found
+
+    def rebuilt(self, e: Expr, args: tuple[Expr, ...]) -> Expr:
+        """The node `e` with other operands."""
+        return self.outline(e.attr, *args) if e.op == "outline" else self.node(e.op, e.dtype, args)
 
     # ---- leaves ----
 
