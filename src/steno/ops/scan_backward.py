@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from typing import Any, Final, final
 
 from steno.core.aval import ShapedArray
-from steno.core.jaxpr import Atom, ClosedJaxpr, JaxprEqn, Literal, Var, literal_value
+from steno.core.jaxpr import Atom, ClosedJaxpr, JaxprEqn, Literal, Var
 from steno.core.record import record
-from steno.ops.control import program, split, union
+from steno.ops.control import evaluate_into, program, read, split, union
 from steno.ops.dot import dot_general
 from steno.transforms.backward import transpose_jaxpr
 from steno.transforms.programs import Flags, remembered, remove_dead
@@ -79,24 +79,13 @@ def transposed(closed: ClosedJaxpr, n: int, c: int, linear: Flags, ct_nonzero: F
     return Backward(
         remove_dead(program(body, [*types[0], *leaves, *types[2], *types[1], *types[3]], back)),
         tuple(leaves),
-        program(after, [*types[0], *leaves, *arrays_after], back),
+        remove_dead(program(after, [*types[0], *leaves, *arrays_after], back)),
         tuple(row_inputs.index(v) for v in sums.given),
         tuple(row_results.index(v) for v in sums.stacked),
         tuple(constants),
         tuple(nz),
         tuple(arrays),
     )
-
-
-def read(env: dict[Any, Any], a: Atom) -> Any:
-    return literal_value(a) if type(a) is Literal else env[a]
-
-
-def evaluate_into(env: dict[Any, Any], eqns: Sequence[JaxprEqn]) -> None:
-    """Binds the ops of the equations; their results go to `env`."""
-    for e in eqns:
-        out = e.op(*(read(env, a) for a in e.invars), **e.params)
-        env.update(zip(e.outvars, out if e.op.multiple_results else [out], strict=True))
 
 
 _LINEAR: Final = frozenset(("broadcast_in_dim", "convert_element_type", "copy", "neg", "reshape", "squeeze", "transpose"))

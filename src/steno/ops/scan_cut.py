@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, final
+from typing import Any, Final, final
 
 from steno.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Literal
 from steno.core.record import record
-from steno.ops.control import chosen, reordered, split, union
+from steno.ops.control import chosen, evaluate, evaluate_into, program, split, union
 from steno.transforms.linearize import linearize_jaxpr
 from steno.transforms.partial import partial_eval_jaxpr
 from steno.transforms.programs import Flags, Split, anonymous, remembered, remove_dead
@@ -38,11 +38,11 @@ class Cut:
     rows_rest: Flags
 
 
-def _hoist(closed: ClosedJaxpr, constants: int, wanted: Sequence[int]) -> tuple[ClosedJaxpr, ClosedJaxpr, dict[int, int]]:
+def _hoist(closed: ClosedJaxpr, constants: int, wanted: Sequence[int]) -> tuple[ClosedJaxpr, ClosedJaxpr]:
     """Takes the computation of those of the `wanted` outputs that depend on constants alone out of a body.
 
     `{ lambda c x . let a = sin c ; b = mul a x in (b, a) }` --> `{ lambda c . let a = sin c in (a,) }` and
-    `{ lambda a c x . let b = mul a x in (b, a) }`. Also returns which outputs are values of the first program, and which of them."""
+    `{ lambda a c x . let b = mul a x in (b, a) }`."""
     j = closed.jaxpr
     unchanging: set[Any] = {*j.constvars, *j.invars[:constants]}
     maker: dict[Any, JaxprEqn] = {}
@@ -50,9 +50,9 @@ def _hoist(closed: ClosedJaxpr, constants: int, wanted: Sequence[int]) -> tuple[
         if not e.effects and all(type(a) is Literal or a in unchanging for a in e.invars):
             unchanging.update(e.outvars)
             maker.update((v, e) for v in e.outvars)
-    out = {k: v for k in wanted if (v := j.outvars[k]) in maker}
+    out = {v for k in wanted if (v := j.outvars[k]) in maker}
     taken: set[JaxprEqn] = set()
-    pending = [maker[v] for v in out.values()]
+    pending = [maker[v] for v in out]
     while pending:
         e = pending.pop()
         if e not in taken:
@@ -60,13 +60,12 @@ def _hoist(closed: ClosedJaxpr, constants: int, wanted: Sequence[int]) -> tuple[
             pending.extend(maker[a] for a in e.invars if a in maker)
     stay = [e for e in j.eqns if e not in taken]
     moved = [e for e in j.eqns if e in taken]
-    used = {a for e in stay for a in e.invars if type(a) is not Literal} | set(out.values())
+    used = {a for e in stay for a in e.invars if type(a) is not Literal} | out
     values = [v for e in moved for v in e.outvars if v in used]
     info = anonymous(j, j.debug_info.traced_for)
     before = Jaxpr(j.constvars, j.invars[:constants], values, moved, None, info)
     rest = Jaxpr(j.constvars, [*values, *j.invars], j.outvars, stay, None, info)
-    places = {v: k for k, v in enumerate(values)}
-    return remove_dead(ClosedJaxpr(before, closed.consts)), ClosedJaxpr(rest, closed.consts), {k: places[v] for k, v in out.items()}
+    return remove_dead(ClosedJaxpr(before, closed.consts)), ClosedJaxpr(rest, closed.consts)
 
 
 def _cut(
@@ -79,37 +78,92 @@ def _cut(
     """How many constants and carries the known program takes, how many carries and results it gives, how many constants and carries the
     second program takes after the residuals, and which carries and rows that gives."""
     constants, carries = known_inputs
-    first_row, results = known_results
-    before, known, hoisted = _hoist(cut.known, constants, [r.position for r in cut.residuals if r.where == "out"])
+    first_row, n_results = known_results
+    before, known = _hoist(cut.known, constants, [r.position for r in cut.residuals if r.where == "out"])
     j = known.jaxpr
-    before_values = len(before.jaxpr.outvars)
-    carried = j.invars[before_values + constants :]
-    outputs: list[Atom] = j.outvars[:results]
-    sources: list[tuple[str, int]] = []
-    for r in cut.residuals:
-        if r.where == "in" and r.position < constants:
-            sources.append(("constant", r.position))
-        elif r.where == "in" and r.position >= constants + carries:
-            sources.append(("array", r.position - constants - carries))
-        elif r.where == "out" and r.position in hoisted:
-            sources.append(("before", hoisted[r.position]))
-        else:
-            v = carried[r.position - constants] if r.where == "in" else j.outvars[r.position]
-            at = next((k for k in range(first_row, len(outputs)) if outputs[k] is v), len(outputs))
-            if at == len(outputs):
-                outputs.append(v)
-            sources.append(("row", at - first_row))
-    used = {a for e in j.eqns for a in e.invars if type(a) is not Literal} | {a for a in outputs if type(a) is not Literal}
-    mine = j.invars[before_values : before_values + constants]
-    taken = tuple(v in used for v in mine)
-    invars = [*j.invars[:before_values], *chosen(mine, taken), *carried]
-    known = remove_dead(ClosedJaxpr(Jaxpr(j.constvars, invars, outputs, j.eqns, j.effects, j.debug_info), known.consts))
-    fixed = [k for k, (where, _) in enumerate(sources) if where in ("constant", "before")]
-    rows = [k for k, (where, _) in enumerate(sources) if where in ("array", "row")]
-    own_constants, own_carries, own_rows = split(range(len(sources), len(cut.unknown.jaxpr.invars)), *own)
-    order = (*fixed, *own_constants, *own_carries, *rows, *own_rows)
-    second = reordered(cut.unknown, order, tuple(range(len(cut.unknown.jaxpr.outvars))))
-    return Cut(before, known, second, tuple(sources[k] for k in fixed), tuple(sources[k] for k in rows), taken, *map(tuple, rest))
+    n_before = len(before.jaxpr.outvars)
+    outputs: list[Atom] = j.outvars[:n_results]
+    place: dict[Any, tuple[str, int]] = {}  # what the second scan can have although the first does not keep it
+    for where, variables in zip(("before", "constant", None, "array"), split(j.invars, n_before, constants, carries), strict=True):
+        if where is not None:
+            place.update((v, (where, k)) for k, v in enumerate(variables))
+    place.update((v, ("row", k)) for k, v in enumerate(outputs[first_row:]) if type(v) is not Literal and v not in place)
+
+    wanted = [j.invars[n_before + r.position] if r.where == "in" else j.outvars[r.position] for r in cut.residuals]
+    later = _later(j, [v for v in wanted if v not in place], place, outputs)
+    made = {v for e in later for v in e.outvars}
+    read_later = [a for e in later for a in e.invars if type(a) is not Literal]
+    leaves = dict.fromkeys(v for v in (*wanted, *read_later) if v not in made and v not in j.constvars)
+    for v in leaves:
+        if v not in place:
+            place[v] = ("row", len(outputs) - first_row)
+            outputs.append(v)
+    used = {a for e in j.eqns if e not in later for a in e.invars if type(a) is not Literal}
+    used.update(a for a in outputs if type(a) is not Literal)
+    given = j.invars[n_before : n_before + constants]
+    taken = tuple(v in used for v in given)
+    invars = [*j.invars[:n_before], *chosen(given, taken), *j.invars[n_before + constants :]]
+    consts = known.consts
+    known = remove_dead(ClosedJaxpr(Jaxpr(j.constvars, invars, outputs, j.eqns, j.effects, j.debug_info), consts))
+
+    fixed = [v for v in leaves if place[v][0] in ("constant", "before")]
+    rows = [v for v in leaves if place[v][0] in ("array", "row")]
+    inner = cut.unknown.in_avals[len(wanted) :]
+    own_types = split(inner, *own)
+
+    def second(*args: Any) -> list[Any]:
+        same, own_constants, own_carries, residuals, own_rows = split(args, len(fixed), *own, len(rows))
+        env: dict[Any, Any] = dict(zip((*j.constvars, *fixed, *rows), (*consts, *same, *residuals), strict=True))
+        evaluate_into(env, later)
+        return evaluate(cut.unknown, [*(env[v] for v in wanted), *own_constants, *own_carries, *own_rows])
+
+    types = [*(v.aval for v in fixed), *own_types[0], *own_types[1], *(v.aval for v in rows), *own_types[2]]
+    return Cut(
+        before,
+        known,
+        program(second, types, cut.unknown),
+        tuple(place[v] for v in fixed),
+        tuple(place[v] for v in rows),
+        taken,
+        *map(tuple, rest),
+    )
+
+
+_CHEAP: Final = frozenset((
+    "abs", "add", "add_any", "and", "broadcast_in_dim", "convert_element_type", "copy", "div", "eq", "ge", "gt", "imag", "integer_pow",
+    "is_finite", "le", "lt", "max", "min", "mul", "ne", "neg", "not", "one_minus_square", "or", "real", "reshape", "select_n", "sign", "slice",
+    "square", "squeeze", "stop_gradient", "sub", "transpose", "xor",
+))  # fmt: skip
+"""Ops that cost less than to write their result to memory and read it again."""
+
+
+def _later(j: Jaxpr, kept: Sequence[Any], place: dict[Any, Any], outputs: Sequence[Atom]) -> list[JaxprEqn]:
+    """The equations, in order, that are better left to the second scan: cheap ones that only the residuals `kept` need, of values that it
+    has anyway."""
+    maker = {v: e for e in j.eqns for v in e.outvars}
+    users: dict[Any, list[JaxprEqn]] = {}
+    for e in j.eqns:
+        for a in e.invars:
+            if type(a) is not Literal:
+                users.setdefault(a, []).append(e)
+    results = {v for v in outputs if type(v) is not Literal}
+    wanted = set(kept)
+    moved: set[JaxprEqn] = set()
+
+    def movable(v: Any, chain: set[JaxprEqn]) -> bool:
+        e = maker.get(v)
+        if e is None or e.op.name not in _CHEAP or v in results:
+            return False
+        chain.add(e)
+        if any(u not in moved and u not in chain for u in users.get(v, ())):
+            return False
+        return all(type(a) is Literal or a in place or a in wanted or movable(a, chain) for a in e.invars)
+
+    for v in reversed(kept):
+        chain: set[JaxprEqn] = set()
+        if movable(v, chain):
+            moved |= chain
+    return [e for e in j.eqns if e in moved]
 
 
 @remembered
