@@ -109,7 +109,7 @@ def _signature(fun: Callable[..., Any]) -> inspect.Signature | None:
         return None
 
 
-def _positional(kind: str, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+def as_positional(kind: str, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
     """All arguments by position, defaults included. TypeError if that is impossible."""
     try:
         signature = _signature(fun)
@@ -237,7 +237,7 @@ class custom_jvp:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.jvp is None:
             raise AttributeError(f"No JVP defined for custom_jvp function {_name(self.fun)} using defjvp.")
-        args = _positional("custom_jvp", self.fun, args, kwargs)
+        args = as_positional("custom_jvp", self.fun, args, kwargs)
         if current_trace() is None:
             return self.fun(*args)
         split = Split(args, self.nondiff_argnums)
@@ -338,7 +338,7 @@ class custom_vjp:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.fwd is None or self.bwd is None:
             raise AttributeError(f"No VJP defined for custom_vjp function {_name(self.fun)} using defvjp.")
-        args = _positional("custom_vjp", self.fun, args, kwargs)
+        args = as_positional("custom_vjp", self.fun, args, kwargs)
         split = Split(args, self.nondiff_argnums)
         for leaf in tree_leaves(split.fixed):
             if isinstance(leaf, Tracer):
