@@ -88,8 +88,10 @@ if _TYPE_CHECKING:
     from steno import ad_checkpoint as ad_checkpoint
     from steno import custom_batching as custom_batching
     from steno import debug as debug
+    from steno import flatten_util as flatten_util
     from steno import nn as nn
     from steno import random as random
+    from steno import test_util as test_util
     from steno.ad_checkpoint import checkpoint as checkpoint
     from steno.ad_checkpoint import checkpoint_policies as checkpoint_policies
     from steno.ad_checkpoint import remat as remat
@@ -97,7 +99,7 @@ if _TYPE_CHECKING:
     from steno.callback import pure_callback as pure_callback
 
 _ON_DEMAND = {
-    "ad_checkpoint": "", "custom_batching": "", "debug": "", "nn": "", "random": "", "checkpoint": "ad_checkpoint",
+    "ad_checkpoint": "", "custom_batching": "", "flatten_util": "", "test_util": "", "debug": "", "nn": "", "random": "", "checkpoint": "ad_checkpoint",
     "checkpoint_policies": "ad_checkpoint", "remat": "ad_checkpoint", "effects_barrier": "callback", "pure_callback": "callback",
 }  # fmt: skip
 """Names that are imported when they are first used, for a quick import: the submodule of that name, or a member of the one given."""
