@@ -99,9 +99,10 @@ if _TYPE_CHECKING:
     from steno.callback import pure_callback as pure_callback
 
 _ON_DEMAND = {
-    "ad_checkpoint": "", "custom_batching": "", "flatten_util": "", "test_util": "", "debug": "", "nn": "", "random": "", "checkpoint": "ad_checkpoint",
-    "checkpoint_policies": "ad_checkpoint", "remat": "ad_checkpoint", "effects_barrier": "callback", "pure_callback": "callback",
-}  # fmt: skip
+    **dict.fromkeys(("ad_checkpoint", "custom_batching", "debug", "flatten_util", "nn", "random", "test_util"), ""),
+    **dict.fromkeys(("checkpoint", "checkpoint_policies", "remat"), "ad_checkpoint"),
+    **dict.fromkeys(("effects_barrier", "pure_callback"), "callback"),
+}
 """Names that are imported when they are first used, for a quick import: the submodule of that name, or a member of the one given."""
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from steno import lax
 from steno.core import dtypes
 from steno.core.aval import typeof
-from steno.numpy import asarray, concatenate, ravel, reshape, zeros
+from steno.numpy import asarray, ravel, reshape, zeros
 from steno.tree_util import Partial, tree_flatten, tree_unflatten
 
 
@@ -38,7 +38,7 @@ def ravel_pytree(pytree: Any) -> tuple[Any, Callable[[Any], Any]]:
         parts = [reshape(p, s) for p, s in zip(pieces, shapes, strict=True)]
         return tree_unflatten(tree, [_as(p, d) for p, d in zip(parts, kinds, strict=True)] if mixed else parts)
 
-    return concatenate(vectors), Partial(unravel)
+    return lax.concatenate(vectors, 0), Partial(unravel)
 
 
 def _as(x: Any, dtype: Any) -> Any:
