@@ -17,8 +17,9 @@ from steno.ops.arithmetic import add, div, max_, mul, sub
 from steno.ops.cumulative import cumsum
 from steno.ops.dot import dot_general
 from steno.ops.index import dynamic_update_slice
+from steno.ops.join import concatenate
 from steno.ops.reduce import reduce_max, reduce_sum
-from steno.ops.shape import broadcast_in_dim, concatenate, pad, reshape, rev, slice_, transpose
+from steno.ops.shape import broadcast_in_dim, pad, reshape, rev, slice_, transpose
 from steno.ops.transcendental import exp, sqrt
 
 RNG = np.random.default_rng(0)
@@ -251,7 +252,12 @@ def test_arena_is_reused():
     def f(x, y):
         for _ in range(6):
             x = dot_general(
-                x, y, dimension_numbers=(((1,), (0,)), ((), ())), precision=None, preferred_element_type=np.dtype("float32"), out_sharding=None
+                x,
+                y,
+                dimension_numbers=(((1,), (0,)), ((), ())),
+                precision=None,
+                preferred_element_type=np.dtype("float32"),
+                out_sharding=None,
             )
         return x
 

@@ -18,8 +18,9 @@ from steno.core.trace import trace_to_jaxpr
 from steno.ops.arithmetic import abs_, add, div, floor, max_, min_, mul, neg, sign, sub
 from steno.ops.compare import lt, select_n
 from steno.ops.cumulative import cummax, cumsum
+from steno.ops.join import concatenate
 from steno.ops.reduce import argmax, reduce_max, reduce_min, reduce_prod, reduce_sum
-from steno.ops.shape import broadcast_in_dim, concatenate, pad, reshape, rev, slice_, transpose
+from steno.ops.shape import broadcast_in_dim, pad, reshape, rev, slice_, transpose
 from steno.ops.transcendental import exp, logistic, sin, sqrt, tanh
 
 UNARY = [neg, abs_, floor, sign, sin, tanh, logistic, lambda x: sqrt(abs_(x)), lambda x: exp(min_(x, np.float32(3)))]

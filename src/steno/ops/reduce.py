@@ -24,9 +24,10 @@ from steno.ops.arithmetic import add, less, max_, maximum, minimum, mul
 from steno.ops.compare import lt, select_n
 from steno.ops.families import ANY, BOOL, INT, NUMBER, REAL, Domain, check_domain, edges, ordered
 from steno.ops.inline import lanes_function, scalar_function
+from steno.ops.join import concatenate
 from steno.ops.oracle import Oracle, as_dtype, complex_mul, earlier, fold, highest, later, lowest, widen
 from steno.ops.samples import filled, small
-from steno.ops.shape import broadcast_in_dim, concatenate, reshape, slice_, squeeze, transpose
+from steno.ops.shape import broadcast_in_dim, reshape, slice_, squeeze, transpose
 
 Shape = tuple[int, ...]
 

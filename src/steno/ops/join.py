@@ -1,0 +1,220 @@
+"""Ops that join arrays along an axis and take them apart again: concatenate, stack, split, unstack."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from steno.core.aval import ShapedArray
+from steno.core.op import Op
+from steno.ir.expr import Builder, Expr, Scalar
+from steno.ir.index import Index
+from steno.ir.kinds import Map, Read
+from steno.ops.samples import filled, sample_dtypes
+from steno.ops.shape import Shape, all_weak, same_dtype, slice_
+
+# concatenate, stack
+
+
+def _concatenate_typ(*xs: ShapedArray, dimension: int) -> ShapedArray:
+    op = "concatenate"
+    if not xs:
+        raise ValueError(f"{op}: expected at least one operand")
+    shapes = ", ".join(str(x.shape) for x in xs)
+    if any(x.ndim != xs[0].ndim for x in xs):
+        raise TypeError(f"{op}: operands must have equal numbers of axes, got shapes {shapes}")
+    if not 0 <= dimension < xs[0].ndim:
+        raise TypeError(f"{op}: dimension {dimension} is out of bounds for operands of shapes {shapes}")
+    if any(x.shape[:dimension] + x.shape[dimension + 1 :] != xs[0].shape[:dimension] + xs[0].shape[dimension + 1 :] for x in xs):
+        raise TypeError(f"{op}: operands must agree in all axes but dimension {dimension}, got shapes {shapes}")
+    same_dtype(op, xs)
+    shape = list(xs[0].shape)
+    shape[dimension] = sum(x.shape[dimension] for x in xs)
+    return ShapedArray(tuple(shape), xs[0].dtype, all_weak(*xs))
+
+
+_PIECES = 16  # so many operands are selected among, element by element; more are joined in groups first
+
+
+def _groups(xs: Sequence[Any]) -> list[Sequence[Any]]:
+    return [xs[k : k + _PIECES] for k in range(0, len(xs), _PIECES)]
+
+
+def _concatenate_expand(*xs: Any, dimension: int) -> Any:
+    return concatenate(*(concatenate(*group, dimension=dimension) for group in _groups(xs)), dimension=dimension)
+
+
+def _concatenate_lower(avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedArray], *, dimension: int) -> Map | None:
+    if len(avals_in) > _PIECES:
+        return None
+    ends = np.cumsum([x.shape[dimension] for x in avals_in]).tolist()
+
+    def body(b: Builder, indices: Sequence[Index], reads: Sequence[Read]) -> Scalar:
+        at = indices[dimension]
+
+        def part(k: int, guard: Expr | None) -> Scalar:
+            begin = ends[k - 1] if k else 0
+            return reads[k]([i - begin if d == dimension else i for d, i in enumerate(indices)], guard)
+
+        return _piecewise(b, at, ends, part)
+
+    return Map(body)
+
+
+def _piecewise(b: Builder, at: Index, ends: Sequence[int], part: Any) -> Scalar:
+    """part(k, guard) for the k with ends[k-1] <= at < ends[k], by a balanced tree of selections; pieces `at` cannot reach are left out."""
+    reachable = [k for k, end in enumerate(ends) if (ends[k - 1] if k else 0) < end and at.hi >= (ends[k - 1] if k else 0) and at.lo < end]
+
+    def choose(ks: Sequence[int], guard: Expr | None) -> Scalar:
+        if len(ks) == 1:
+            return part(ks[0], guard)
+        middle = len(ks) // 2
+        low = b.lt(b.index(at), ends[ks[middle - 1]])
+        high = b.not_(low)
+        left = choose(ks[:middle], low if guard is None else b.and_(guard, low))
+        right = choose(ks[middle:], high if guard is None else b.and_(guard, high))
+        return b.select(low, left, right)
+
+    return choose(reachable, None)
+
+
+def _concatenate_samples() -> Iterable[Any]:
+    for d in sample_dtypes():
+        yield (filled((2, 3), d), filled((1, 3), d, seed=1)), dict(dimension=0)
+    for shapes, dim in [
+        (((3,),), 0),
+        (((2, 1), (2, 3), (2, 0), (2, 2)), 1),
+        (((0,), (0,)), 0),
+        (((0, 2), (3, 2)), 0),
+        (((1, 1),) * 5, 1),
+        (((2, 1),) * 37, 1),
+        (((3,),) * 300, 0),
+        (((2, 3, 4), (2, 1, 4)), 1),
+    ]:
+        yield tuple(filled(s, "float32", seed=k) for k, s in enumerate(shapes)), dict(dimension=dim)
+
+
+concatenate = Op(
+    "concatenate",
+    typ=_concatenate_typ,
+    oracle=lambda *xs, dimension: np.concatenate(xs, dimension),
+    lower=_concatenate_lower,
+    expand=_concatenate_expand,
+    samples=_concatenate_samples,
+)
+
+
+def _stack_typ(*xs: ShapedArray, axis: int) -> ShapedArray:
+    if not xs:
+        raise ValueError("stack: expected at least one operand")
+    if any(x.shape != xs[0].shape for x in xs):
+        raise ValueError(f"stack: operands must have equal shapes, got {', '.join(str(x.shape) for x in xs)}")
+    if not 0 <= axis <= xs[0].ndim:
+        raise ValueError(f"stack: axis {axis} is out of bounds for operands of shape {xs[0].shape}")
+    same_dtype("stack", xs)
+    return ShapedArray((*xs[0].shape[:axis], len(xs), *xs[0].shape[axis:]), xs[0].dtype, all_weak(*xs))
+
+
+def _stack_expand(*xs: Any, axis: int) -> Any:
+    return concatenate(*(stack(*group, axis=axis) for group in _groups(xs)), dimension=axis)
+
+
+def _stack_lower(avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedArray], *, axis: int) -> Map | None:
+    if len(avals_in) > _PIECES:
+        return None
+    ends = range(1, len(avals_in) + 1)
+
+    def body(b: Builder, indices: Sequence[Index], reads: Sequence[Read]) -> Scalar:
+        rest = [*indices[:axis], *indices[axis + 1 :]]
+        return _piecewise(b, indices[axis], ends, lambda k, guard: reads[k](rest, guard))
+
+    return Map(body)
+
+
+def _stack_samples() -> Iterable[Any]:
+    for d in sample_dtypes():
+        yield (filled((3,), d), filled((3,), d, seed=1)), dict(axis=0)
+    for shape, n, axis in [((), 3, 0), ((2, 3), 2, 1), ((2, 3), 3, 2), ((0,), 2, 1), ((4,), 1, 0), ((), 40, 0), ((2, 3), 17, 1)]:
+        yield tuple(filled(shape, "float32", seed=k) for k in range(n)), dict(axis=axis)
+
+
+stack = Op(
+    "stack", typ=_stack_typ, oracle=lambda *xs, axis: np.stack(xs, axis), lower=_stack_lower, expand=_stack_expand, samples=_stack_samples
+)
+
+
+# split, unstack
+
+
+def _split_typ(x: ShapedArray, *, sizes: Shape, axis: int) -> list[ShapedArray]:
+    if not 0 <= axis < x.ndim:
+        raise ValueError(f"split: axis {axis} is out of bounds for an operand of shape {x.shape}")
+    if any(n < 0 for n in sizes):
+        raise ValueError(f"split: sizes must not be negative, got {tuple(sizes)}")
+    if sum(sizes) != x.shape[axis]:
+        raise ValueError(
+            f"split: sizes {tuple(sizes)} sum to {sum(sizes)}, not to the size of axis {axis} of the operand's shape {x.shape}"
+        )
+    return [x.update(shape=(*x.shape[:axis], n, *x.shape[axis + 1 :])) for n in sizes]
+
+
+def _split_expand(x: Any, *, sizes: Shape, axis: int) -> list[Any]:
+    """Slices: the results have different shapes, and each is free to be read elsewhere."""
+    out, begin = [], 0
+    for n in sizes:
+        starts = tuple(begin if d == axis else 0 for d in range(x.ndim))
+        limits = tuple(begin + n if d == axis else s for d, s in enumerate(x.shape))
+        out.append(slice_(x, start_indices=starts, limit_indices=limits, strides=None))
+        begin += n
+    return out
+
+
+def _split_samples() -> Iterable[Any]:
+    for d in sample_dtypes():
+        yield (filled((5, 2), d),), dict(sizes=(2, 3), axis=0)
+    for shape, sizes, axis in [((3, 4), (1, 0, 3), 1), ((0,), (0,), 0), ((3,), (3,), 0), ((2, 3), (1, 1, 1), 1)]:
+        yield (filled(shape, "float32"),), dict(sizes=sizes, axis=axis)
+
+
+split = Op(
+    "split",
+    typ=_split_typ,
+    oracle=lambda x, *, sizes, axis: np.split(x, np.cumsum(sizes)[:-1].tolist(), axis),
+    expand=_split_expand,
+    multiple_results=True,
+    samples=_split_samples,
+)
+
+
+def _unstack_typ(x: ShapedArray, *, axis: int) -> list[ShapedArray]:
+    if not 0 <= axis < x.ndim:
+        raise IndexError(f"unstack: axis {axis} is out of bounds for an operand of shape {x.shape}")
+    return [x.update(shape=x.shape[:axis] + x.shape[axis + 1 :])] * x.shape[axis]
+
+
+def _unstack_lower(avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedArray], *, axis: int) -> Map:
+    n = avals_in[0].shape[axis]
+
+    def body(b: Builder, indices: Sequence[Index], reads: Sequence[Read]) -> list[Scalar]:
+        return [reads[0]([*indices[:axis], Index(k), *indices[axis:]]) for k in range(n)]
+
+    return Map(body)
+
+
+def _unstack_samples() -> Iterable[Any]:
+    for d in sample_dtypes():
+        yield (filled((2, 3), d),), dict(axis=0)
+    for shape, axis in [((3,), 0), ((2, 3, 1), 1), ((0, 2), 0), ((2, 0), 0), ((1, 4), 0)]:
+        yield (filled(shape, "float32"),), dict(axis=axis)
+
+
+unstack = Op(
+    "unstack",
+    typ=_unstack_typ,
+    oracle=lambda x, *, axis: list(np.moveaxis(x, axis, 0)),
+    lower=_unstack_lower,
+    multiple_results=True,
+    samples=_unstack_samples,
+)
