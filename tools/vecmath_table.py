@@ -36,7 +36,8 @@ the rare paths counted.
 |---|---|---|---|---|---|
 """
 TAIL = """
-lgamma and digamma cross zero: for results below 1 their errors are in units in the last place of 1.
+lgamma and digamma cross zero: for results below 1 their errors are in units in the last place of 1. Those of digamma are below 6 for
+positive arguments; for negative ones two numbers as great as log|x| may cancel.
 
 Not there, as they need loops: igamma, igammac and their derivatives, betainc, polygamma, zeta, random_gamma_grad.
 """

@@ -45,7 +45,7 @@ BOUNDS = {
     "erfc": Bound(1, 3),
     "erf_inv": Bound(2, 2),
     "lgamma": Bound(1, 4, floor=1.0),
-    "digamma": Bound(1, 8, floor=1.0),
+    "digamma": Bound(1, 16, floor=1.0),
     "bessel_i0e": Bound(3, 3),
     "bessel_i1e": Bound(3, 3),
 }
