@@ -1,4 +1,4 @@
-"""Buffer assignment: the schedule's steps in order, each intermediate at an offset of one arena, outputs in donated inputs where that is safe."""
+"""Buffer assignment: the schedule's steps in order, each intermediate at an offset of one arena, outputs in donated inputs where safe."""
 
 from __future__ import annotations
 
@@ -65,7 +65,9 @@ def uses(statement: Statement) -> tuple[set[Buffer], set[Buffer]]:
         return {statement.source}, {statement.target}
     if isinstance(statement, Loop):
         reads = {a.buffer for a in (*statement.inputs, *statement.cond_inputs) if isinstance(a, Fixed | Row)}
-        writes = {a.buffer for a in statement.outputs if isinstance(a, Row)} | {b for pair in statement.carries for b in pair if b is not None}
+        writes = {a.buffer for a in statement.outputs if isinstance(a, Row)} | {
+            b for pair in statement.carries for b in pair if b is not None
+        }
         writes.add(statement.scratch)
         if statement.flag is not None:
             writes.add(statement.flag)
@@ -103,7 +105,9 @@ def assign(graph: Graph, schedule: Schedule, donated: frozenset[int] = frozenset
     return Assigned(Program(inputs, outputs, arena, offsets, total, tuple(statements)), tuple(results), tuple(output_values), aliases)
 
 
-def _arena(statements: Sequence[Statement], traffic: Sequence[tuple[set[Buffer], set[Buffer]]]) -> tuple[tuple[Buffer, ...], tuple[int, ...], int]:
+def _arena(
+    statements: Sequence[Statement], traffic: Sequence[tuple[set[Buffer], set[Buffer]]]
+) -> tuple[tuple[Buffer, ...], tuple[int, ...], int]:
     """First fit, longest-lived and largest first: two buffers share memory only if no statement has both alive."""
     first: dict[Buffer, int] = {}
     last: dict[Buffer, int] = {}
@@ -168,4 +172,3 @@ def _safe(statements: Sequence[Statement], traffic: Sequence[tuple[set[Buffer], 
         return True
     places = {x.offset for x in getattr(stage, "stores", ()) if x.buffer is target}
     return len(places) == 1 and all(offset in places for b, offset in _loads(stage) if b is source)
-

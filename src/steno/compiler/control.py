@@ -69,9 +69,7 @@ def place_repeat(s: Scheduler, node: Node, kind: Repeat) -> None:
     inputs = [*fixed(consts), *present, *rows, *fixed(captured)]
     scratch = Buffer("scratch", UINT8, scratch_bytes, "arena")
     step.statements.append(
-        Loop(
-            kind.length, kind.reverse, tuple(pairs), inner.program, tuple(inputs), tuple(written), test, tuple(cond_inputs), flag, scratch
-        )
+        Loop(kind.length, kind.reverse, tuple(pairs), inner.program, tuple(inputs), tuple(written), test, tuple(cond_inputs), flag, scratch)
     )
     if node.has_effects:
         s.after_effects(step)
@@ -103,5 +101,3 @@ def place_choose(s: Scheduler, node: Node, kind: Choose) -> None:
         s.after_effects(step)
     for v in node.results:
         s.producer[v] = step
-
-

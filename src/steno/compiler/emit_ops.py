@@ -495,7 +495,9 @@ def _outline(w: Writer, e: Expr, lanes: int, a: Sequence[str]) -> str:
             if n.op != "const" and n not in values:
                 values[n] = OPS[n.op](inner, n, lanes, [constant(x.attr, x.dtype, lanes) if x.op == "const" else values[x] for x in n.args])
         parameters = ", ".join(f"{typed(leaf.dtype, lanes)} %x{k}" for k, leaf in enumerate(leaves))
-        lines = "\n".join([f"define internal {result} @{name}({parameters}) #0 {{", "entry:", *inner.lines, f"  ret {result} {values[body]}", "}"])
+        lines = "\n".join(
+            [f"define internal {result} @{name}({parameters}) #0 {{", "entry:", *inner.lines, f"  ret {result} {values[body]}", "}"]
+        )
         w.declarations.text[name] = lines
     arguments = ", ".join(f"{typed(x.dtype, lanes)} {v}" for x, v in zip(e.args, a, strict=True))
     return w.op(f"call {result} @{name}({arguments})")

@@ -8,6 +8,7 @@ grammar
 
 Nodes are interned by (op, parameters, operands): two equal equations are one node. Nodes with effects never merge and never die.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
@@ -40,8 +41,8 @@ class Constant:
 @record(frozen=True)
 class Repeat:
     """A loop over graphs. Operands: constants of `cond`, constants of `body`, carries, arrays (one row of each for an iteration), then what
-    `cond` and `body` close over. Each graph's inputs: its constants, the carries, the rows, what it closes over. Without a `cond`, `length` iterations.
-    The body's outputs: the carries, then rows of results."""
+    `cond` and `body` close over. Each graph's inputs: its constants, the carries, the rows, what it closes over. Without a `cond`, `length`
+    iterations. The body's outputs: the carries, then rows of results."""
 
     cond: Graph | None
     body: Graph
@@ -66,7 +67,14 @@ class Choose:
 class Node:
     __slots__ = ("name", "kind", "operands", "results", "cost_key", "host_call")
 
-    def __init__(self, name: str, kind: Kind | Input | Constant | Repeat | Choose, operands: tuple[Value, ...], avals: Sequence[ShapedArray], cost_key: Any = None):
+    def __init__(
+        self,
+        name: str,
+        kind: Kind | Input | Constant | Repeat | Choose,
+        operands: tuple[Value, ...],
+        avals: Sequence[ShapedArray],
+        cost_key: Any = None,
+    ):
         self.name = name
         self.kind = kind
         self.operands = operands

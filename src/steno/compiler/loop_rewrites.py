@@ -10,7 +10,9 @@ from steno.ir.index import ZERO, FloorDiv, Index, LoopVar, Mod, Value, var
 from steno.ir.loops import Buffer, ColReduce, Cumulate, MapStage, RowReduce, Stage, Store, TreeReduce
 
 
-def rewrite(b: Builder, roots: Iterable[Expr], change_index: Callable[[Index], Index], change_load: Callable[[Any, Index], tuple[Any, Index]]) -> dict[Expr, Expr]:
+def rewrite(
+    b: Builder, roots: Iterable[Expr], change_index: Callable[[Index], Index], change_load: Callable[[Any, Index], tuple[Any, Index]]
+) -> dict[Expr, Expr]:
     """Every Expr reached from `roots` -> the same with its indices and loads changed."""
     new: dict[Expr, Expr] = {}
 
@@ -64,7 +66,13 @@ def _index_exprs(i: Index) -> Iterable[Expr]:
             yield from _index_exprs(atom.index)
 
 
-def _rewrite_stage(b: Builder, stage: Stage, change_index: Callable[[Index], Index], change_load: Callable[[Any, Index], tuple[Any, Index]], variables: tuple[LoopVar, ...] | None = None) -> Stage:
+def _rewrite_stage(
+    b: Builder,
+    stage: Stage,
+    change_index: Callable[[Index], Index],
+    change_load: Callable[[Any, Index], tuple[Any, Index]],
+    variables: tuple[LoopVar, ...] | None = None,
+) -> Stage:
     new = rewrite(b, _stage_exprs(stage), change_index, change_load)
 
     def index(i: Index) -> Index:
@@ -148,4 +156,3 @@ def place_locals(b: Builder, stages: Sequence[Stage], local: Mapping[Buffer, Buf
         return (buffer, offset) if row is None else (row, offset.substitute(away))
 
     return [_rewrite_stage(b, s, lambda i: i, change) for s in stages]
-

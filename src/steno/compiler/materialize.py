@@ -125,7 +125,7 @@ def _worth_a_buffer(graph: Graph, readers: dict[Value, list[Node]], must: set[Va
             work[v] = min(total, 1e6)
 
     stored = set(must)
-    # Of each value, from the consumers up: the stored values whose kernels read it; whether (also) at their own position, and how often elsewhere.
+    # Of each value, from the consumers up: the stored values whose kernels read it; whether (also) at their own place, how often elsewhere.
     sites: dict[Value, dict[Value, tuple[bool, float]]] = {}
     for n in reversed(graph.nodes):
         for v in n.results:

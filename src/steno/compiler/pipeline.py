@@ -1,6 +1,6 @@
 """jaxpr -> executable: the passes in order, each level kept for printing.
 
-    jaxpr --to_graph--> graph --schedule, assign--> loops --emit--> LLVM IR --link--> machine code
+jaxpr --to_graph--> graph --schedule, assign--> loops --emit--> LLVM IR --link--> machine code
 """
 
 from __future__ import annotations

@@ -142,7 +142,13 @@ class _Checker:
             for a, b in zip(given, wanted, strict=True):
                 buffer = a.buffer if isinstance(a, Row) else a
                 self.has(self.writable if writes else self.readable, buffer)
-                if buffer.dtype != b.dtype or a.size != b.size or isinstance(a, Row) and length is not None and a.size * length > buffer.size:
+                if (
+                    buffer.dtype != b.dtype
+                    or a.size != b.size
+                    or isinstance(a, Row)
+                    and length is not None
+                    and a.size * length > buffer.size
+                ):
                     self.fail(f"{buffer.dtype}[{a.size}] of {buffer.name} for {b.dtype}[{b.size}] {b.name}")
                 if b.aligned and isinstance(a, Row):
                     self.fail(f"a row of {buffer.name} for {b.name}, which counts as aligned")

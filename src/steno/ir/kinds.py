@@ -17,13 +17,14 @@ consumer is calling the producer's body where the consumer reads.
 
 A `Scalar` (ir/expr.py) is an `Expr`, a `Narrow` for dtypes without machine arithmetic, or a `Pair` for those of two components.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, Union, final
+from typing import Any, Protocol, final
 
-from steno.core.record import record
 from steno.core.jaxpr import ClosedJaxpr
+from steno.core.record import record
 from steno.ir.expr import Builder, Expr, Scalar
 from steno.ir.index import Index
 
@@ -128,7 +129,7 @@ class Host:
 @final
 @record(frozen=True)
 class Branch:
-    """Operands: an int32 scalar (clamped into range), then those of the branches. Results: those of the chosen branch; only that one runs."""
+    """Operands: an int32 scalar (clamped into range), then those of the branches. Results: those of the chosen one; no other runs."""
 
     branches: tuple[ClosedJaxpr, ...]
 
@@ -158,7 +159,7 @@ class Scan:
     reverse: bool
 
 
-Kind = Union[Map, Reduce, Cumulative, Contract, Update, Library, Host, Branch, While, Scan]
+Kind = Map | Reduce | Cumulative | Contract | Update | Library | Host | Branch | While | Scan
 
 
 def elementwise(scalar: Callable[..., Scalar]) -> Callable[..., Map]:
