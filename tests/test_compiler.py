@@ -1,5 +1,5 @@
-"""What the scheduler makes of programs: which values get buffers, which kernels fuse, where results are written; and that all of it computes
-what the reference backend does."""
+"""What the scheduler makes of programs: which values get buffers, which kernels fuse, where results are written; and that all of it
+computes what the reference backend does."""
 
 from __future__ import annotations
 

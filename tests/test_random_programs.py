@@ -14,6 +14,7 @@ from steno import _native
 from steno.backends import cpu, reference
 from steno.core.aval import ShapedArray
 from steno.core.interpret import to_array, to_ndarray
+from steno.core.op import set_eager
 from steno.core.trace import trace_to_jaxpr
 from steno.ops.arithmetic import abs_, add, div, floor, max_, min_, mul, neg, sign, sub
 from steno.ops.compare import lt, select_n
@@ -114,18 +115,11 @@ class Maker:
 
 def one_by_one(maker: Maker, arrays):
     """Each op by the cpu backend's eager path, which compiles it alone."""
-    previous = cpu_eager_only()
+    previous = set_eager(cpu.eager)
     try:
         return maker.run(*arrays)
     finally:
-        previous()
-
-
-def cpu_eager_only():
-    from steno.core import op
-
-    old = op.set_eager(cpu.eager)
-    return lambda: op.set_eager(old)
+        set_eager(previous)
 
 
 def same_bits(a, b) -> bool:
