@@ -25,7 +25,7 @@ class CpuExecutable:
     The dispatcher of jitted functions uses `native` directly, with `results` saying where each output is (see `Compiled`).
     """
 
-    __slots__ = ("compiled", "in_avals", "native", "out_avals", "results")
+    __slots__ = ("as_produced", "compiled", "in_avals", "native", "out_avals", "results")
 
     def __init__(self, compiled: Compiled) -> None:
         self.compiled = compiled
@@ -43,6 +43,7 @@ class CpuExecutable:
             compiled.nanoseconds > HEAVY_NS,
         )
         self.results = tuple(self._result(w, v, a) for (w, v), a in zip(compiled.results, self.out_avals, strict=True))
+        self.as_produced = self.results == tuple(("output", k) for k in range(len(compiled.out_avals)))
 
     def _result(self, where: str, value: Any, aval: ShapedArray) -> tuple[str, Any]:
         n = len(self.in_avals)
@@ -54,6 +55,8 @@ class CpuExecutable:
 
     def run(self, args: Sequence[Any], donated: Iterable[int] = ()) -> list[Any]:
         produced = self.native.run(args, tuple(donated))
+        if self.as_produced:
+            return produced
         out = []
         for (where, value), aval in zip(self.results, self.out_avals, strict=True):
             if where == "output":
@@ -107,7 +110,7 @@ def eager(op: Op, args: Sequence[Any], params: dict[str, Any]) -> Any:
                 if len(_eager_cache) >= _EAGER_LIMIT:
                     _eager_cache.clear()
                 _eager_cache[key] = executable
-    out = executable.run(args)
+    out = executable.native.run(args) if executable.as_produced else executable.run(args)
     return out if op.multiple_results else out[0]
 
 
