@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
 from steno.compiler.graph import Constant, Graph, Input, Value
+from steno.compiler.loop_rewrites import stage_exprs
 from steno.compiler.schedule import Schedule
-from steno.ir.expr import Expr, topological
+from steno.ir.expr import topological
 from steno.ir.index import Index
 from steno.ir.loops import Buffer, Choice, CopyBuffer, Fixed, Kernel, Loop, Program, Row, Statement
 
@@ -27,32 +28,8 @@ class Assigned:
     aliases: tuple[tuple[int, int], ...]
 
 
-def stage_exprs(stage: Any) -> list[Expr]:
-    out: list[Expr] = list(getattr(stage, "elements", ()))
-    for s in getattr(stage, "stores", ()):
-        out.append(s.value)
-        if s.guard is not None:
-            out.append(s.guard)
-    return out
-
-
 def _loads(stage: Any) -> list[tuple[Buffer, Index]]:
-    return [(e.attr[0], e.attr[1]) for e in topological(_with_indices(stage)) if e.op == "load"]
-
-
-def _with_indices(stage: Any) -> list[Expr]:
-    roots = stage_exprs(stage)
-    for s in getattr(stage, "stores", ()):
-        roots += _values(s.offset)
-    return roots
-
-
-def _values(i: Index) -> Iterable[Expr]:
-    for atom, _ in i.terms:
-        if hasattr(atom, "expr"):
-            yield atom.expr
-        elif hasattr(atom, "index"):
-            yield from _values(atom.index)
+    return [(e.attr[0], e.attr[1]) for e in topological(stage_exprs(stage)) if e.op == "load"]
 
 
 def uses(statement: Statement) -> tuple[set[Buffer], set[Buffer]]:

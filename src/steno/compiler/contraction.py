@@ -10,7 +10,7 @@ from steno.compiler.expressions import Group, NotInRow, Step
 from steno.compiler.graph import Node, Value
 from steno.ir.expr import Builder, Expr, Scalar
 from steno.ir.index import Index
-from steno.ir.kinds import Library, Map
+from steno.ir.kinds import Contract, Library, Map
 from steno.ir.loops import LibraryCall
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ elements."""
 
 def place_contract(s: Scheduler, node: Node) -> None:
     """result[b, m, n] = sum over k of lhs[b, m, k] * rhs[b, k, n]: layouts are strides, no operand is transposed in memory."""
-    (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = node.kind.dimension_numbers
-    compute = node.kind.compute
+    (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = node.of(Contract).dimension_numbers
+    compute = node.of(Contract).compute
     lhs, rhs = node.operands
     (result,) = node.results
     step = s.new_step()

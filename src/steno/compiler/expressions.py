@@ -14,7 +14,7 @@ from steno.compiler.materialize import expression_cost, materialize, reduced_siz
 from steno.core.record import field, record
 from steno.ir.expr import Builder, Expr, Scalar, registers, storage
 from steno.ir.index import Index, LoopVar, linear, unlinear, var
-from steno.ir.kinds import Map, Reduce
+from steno.ir.kinds import Cumulative, Map, Reduce
 from steno.ir.loops import Buffer, Fold, Stage, Statement, Store, halving
 
 OPERATION_NS, BYTE_NS = 0.04, 0.06
@@ -266,6 +266,7 @@ class Expressions:
     def fold_of(self, node: Node) -> tuple[Fold, Callable[[tuple[Expr, ...]], tuple[Scalar, ...]]]:
         """The fold of a reduction over primitive values, and the way from its outcome to the results."""
         kind, b = node.kind, self.b
+        assert isinstance(kind, Reduce | Cumulative)
         identity = kind.identity(b)
         widths = [registers(s.dtype) for s in identity]
 
@@ -284,8 +285,7 @@ class Expressions:
 
         def results(primitives: tuple[Expr, ...]) -> tuple[Scalar, ...]:
             acc = grouped(primitives)
-            result = getattr(kind, "result", None)
-            return acc if result is None else result(b, acc)
+            return kind.result(b, acc) if isinstance(kind, Reduce) and kind.result is not None else acc
 
         return fold, results
 
@@ -302,7 +302,7 @@ class Expressions:
 
     def unrolled(self, g: Group, node: Node, index: Sequence[Index], guard: Expr | None) -> tuple[Scalar, ...]:
         """A reduction over a few elements, in the canonical order."""
-        kind, b = node.kind, self.b
+        kind, b = node.of(Reduce), self.b
         shape = node.operands[0].shape
         n = reduced_size(node)
         items = []
@@ -320,7 +320,7 @@ class Expressions:
     @staticmethod
     def spread(node: Node, kept: Sequence[Index], position: Index, shape: tuple[int, ...]) -> list[Index]:
         """The operand's index for an index over the kept axes and a row-major position over the reduced ones."""
-        axes = sorted(node.kind.axes)
+        axes = sorted(node.of(Reduce).axes)
         inner = unlinear(position, tuple(shape[a] for a in axes))
         kept_iter = iter(kept)
         return [inner[axes.index(a)] if a in axes else next(kept_iter) for a in range(len(shape))]

@@ -11,6 +11,7 @@ from steno.compiler.graph import Node, Value
 from steno.compiler.materialize import reduced_size
 from steno.ir.expr import Expr, Scalar
 from steno.ir.index import Index, LoopVar, linear, var
+from steno.ir.kinds import Cumulative, Reduce
 from steno.ir.loops import BLOCK, Buffer, ColReduce, Cumulate, Fold, Kernel, MapStage, RowReduce, Store, TreeReduce
 
 if TYPE_CHECKING:
@@ -24,8 +25,9 @@ SERIAL = 1 << 14
 
 def place_reduce(s: Scheduler, node: Node) -> None:
     operand = node.operands[0].shape
-    axes = sorted(a for a in node.kind.axes if operand[a] != 1)
-    kept = [a for a in range(len(operand)) if a not in node.kind.axes]
+    reduced = node.of(Reduce).axes
+    axes = sorted(a for a in reduced if operand[a] != 1)
+    kept = [a for a in range(len(operand)) if a not in reduced]
     big_kept = [a for a in kept if operand[a] != 1]
     size, points = reduced_size(node), node.results[0].size
     if not axes or not big_kept or max(big_kept) < axes[0] or max(big_kept) < axes[-1]:
@@ -176,12 +178,13 @@ def add_column_reduce(s: Scheduler, node: Node) -> None:
 
 def place_cumulative(s: Scheduler, node: Node) -> None:
     shape = node.results[0].shape
-    axis = node.kind.axis
+    kind = node.of(Cumulative)
+    axis = kind.axis
     g = s.new_group(shape, False)
     s.groups.remove(g)
     x = g.vars[axis]
     at = list(g.index)
-    if node.kind.reverse and x.extent:
+    if kind.reverse and x.extent:
         at[axis] = Index(x.extent - 1) - at[axis]
     fold, results = s.fold_of(node)
     elements = s.elements(g, node, at, at[axis])

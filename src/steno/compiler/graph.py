@@ -12,7 +12,7 @@ Nodes are interned by (op, parameters, operands): two equal equations are one no
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, final
+from typing import Any, TypeVar, final
 
 from steno.core.aval import ShapedArray
 from steno.core.interpret import expansion
@@ -21,6 +21,8 @@ from steno.core.op import MissingRule, Op
 from steno.core.record import record
 from steno.core.trace import trace_to_jaxpr
 from steno.ir.kinds import Branch, Host, Kind, Map, Scan, While
+
+K = TypeVar("K")
 
 
 @final
@@ -81,6 +83,11 @@ class Node:
         self.results = tuple(Value(self, k, a) for k, a in enumerate(avals))
         self.cost_key = cost_key  # equal keys: equal scalar code per element
         self.host_call = -1  # its number, for Host
+
+    def of(self, kind: type[K]) -> K:
+        """The node's kind, which the caller knows."""
+        assert isinstance(self.kind, kind)
+        return self.kind
 
     @property
     def has_effects(self) -> bool:

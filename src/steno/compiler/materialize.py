@@ -41,7 +41,7 @@ def is_inlinable(v: Value) -> bool:
 def reduced_size(node: Node) -> int:
     shape = node.operands[0].shape
     size = 1
-    for axis in node.kind.axes:
+    for axis in node.of(Reduce).axes:
         size *= shape[axis]
     return size
 
@@ -135,9 +135,9 @@ def _worth_a_buffer(graph: Graph, readers: dict[Value, list[Node]], must: set[Va
                     continue
                 w = reader.results[0]
                 inline = is_inlinable(w) and w not in stored
-                is_map = isinstance(reader.kind, Map)
-                same = reader.kind.flat if is_map else not inline
-                ratio = (w.size if is_map else v.size) / max(v.size, 1)
+                kind = reader.kind
+                same = kind.flat if isinstance(kind, Map) else not inline
+                ratio = (w.size if isinstance(kind, Map) else v.size) / max(v.size, 1)
                 for root, (here, elsewhere) in (sites[w] if inline else {w: (True, 0.0)}).items():
                     old_here, old_elsewhere = found.get(root, (False, 0.0))
                     more = ratio * elsewhere + (0.0 if same or not here else ratio)

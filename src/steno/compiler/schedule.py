@@ -189,20 +189,21 @@ class Scheduler(Expressions):
     def body(self, g: Group, node: Node, index: Sequence[Index]) -> Sequence[Scalar]:
         if isinstance(node.kind, Reduce):
             return self.unrolled(g, node, index, None)
-        if node.kind.view and node.kind.flat:
+        kind = node.of(Map)
+        if kind.view and kind.flat:
             (operand,) = node.operands
             at = index if isinstance(index, Flat) else self.reshaped(g, operand, index, node.results[0].shape)
             return (self.read(g, operand, at, None),)
-        if node.kind.flat:
+        if kind.flat:
             self.read_deep(g, [o for o in node.operands if o.aval.ndim == node.results[0].aval.ndim], index)
-        out = node.kind.body(self.b, index, [self.reader(g, o, None) for o in node.operands])
+        out = kind.body(self.b, index, [self.reader(g, o, None) for o in node.operands])
         return out if isinstance(out, list | tuple) else (out,)
 
     # -- whole-buffer statements
 
     def place_update(self, node: Node) -> None:
         """copy of the operand (or the operand's own buffer, if nobody else reads it), then the changes."""
-        kind, (result,), operand = node.kind, node.results, node.operands[0]
+        kind, (result,), operand = node.of(Update), node.results, node.operands[0]
         if isinstance(operand.node.kind, Input) and operand.node.kind.position in self.in_place:
             # What is computed from the old array is computed before it changes, so that it can change in place.
             for o in node.operands[1:]:
@@ -247,7 +248,7 @@ class Scheduler(Expressions):
         return step
 
     def place_library(self, node: Node) -> None:
-        kind = node.kind
+        kind = node.of(Library)
         in_place = kind.in_place or (-1,) * len(node.results)
         copies = []
         for result, k in zip(node.results, in_place, strict=True):
