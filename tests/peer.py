@@ -378,6 +378,8 @@ def _equal(got: Any, want: Any, rtol: float, atol: float) -> bool:
     if not isinstance(want, np.ndarray):
         same = type(got) is type(want) and (got == want or (got != got and want != want))
         return same or (isinstance(want, float) and isinstance(got, float) and abs(got - want) <= rtol * abs(want) + atol)
+    if want.dtype.names:  # float0 holds nothing
+        return True
     if want.dtype.kind in "biuS":
         return bool(np.array_equal(got, want))
     if want.dtype.kind != "c":

@@ -57,9 +57,9 @@ def checkpoint(
 
     @functools.wraps(fun)
     def checkpointed(*args: Any, **kwargs: Any) -> Any:
+        static = _static_positions(inner, positions, names, args)
         if current_trace() is None:
             return inner(*args, **kwargs)
-        static = _static_positions(inner, positions, names, args)
         fixed = [(k, args[k]) for k in sorted(static)] + [(k, kwargs[k]) for k in sorted(kwargs) if k in names]
         dynamic = tuple(x for k, x in enumerate(args) if k not in static)
         named = {k: v for k, v in kwargs.items() if k not in names}

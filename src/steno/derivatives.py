@@ -18,6 +18,7 @@ from steno.core import dtypes, source
 from steno.core.aval import typeof
 from steno.core.interpret import to_array
 from steno.core.jaxpr import ClosedJaxpr, DebugInfo, eval_jaxpr
+from steno.core.op import OPS
 from steno.core.pytree import broadcast_prefix, equality_errors, keystr
 from steno.core.trace import Tracer
 from steno.transforms.backward import backward
@@ -281,7 +282,7 @@ class Pullback:
         linear = [Linear(tangent_aval(a)) for a, nz in zip(self.in_avals, self.in_nonzero, strict=True) if nz]
         outs = iter(backward(self.program, residuals, linear, given))
         return [
-            materialize(next(outs)) if nz else materialize(Zero(tangent_aval(a)))
+            _as_weak_as(materialize(next(outs)), a) if nz else materialize(Zero(tangent_aval(a)))
             for a, nz in zip(self.in_avals, self.in_nonzero, strict=True)
         ]
 
@@ -301,6 +302,15 @@ class Pullback:
 
     def __repr__(self) -> str:
         return f"Pullback({self.program.debug_info.func_src_info})"
+
+
+def _as_weak_as(ct: Any, aval: ShapedArray) -> Any:
+    """A cotangent of the weak type of its argument."""
+    if ct.aval.weak_type == aval.weak_type:
+        return ct
+    if isinstance(ct, ArrayImpl):
+        return ct.with_aval(ct.aval.update(weak_type=aval.weak_type))
+    return OPS["convert_element_type"](ct, new_dtype=ct.dtype, weak_type=aval.weak_type, sharding=None)
 
 
 class _Leaf:
@@ -684,7 +694,7 @@ def fwd_and_bwd(
     fun: Callable[..., Any], argnums: Any, has_aux: bool = False, jitted: bool = True
 ) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """Two functions, compiled unless `jitted` is False: `fwd(*args)` gives (result, residuals), with `has_aux` (result, residuals, more);
-    `bwd(residuals, cotangent)` gives the cotangents of the arguments `argnums`."""
+    `bwd(residuals, cotangent)` gives the cotangents of the arguments `argnums`: of one for an int, a tuple for a sequence."""
     check_callable(fun)
     argnums = _argnums(argnums)
 
@@ -694,6 +704,7 @@ def fwd_and_bwd(
         return vjp(chosen, *primals, has_aux=has_aux)
 
     def bwd(residuals: Callable[..., Any], ct: Any) -> Any:
-        return residuals(ct)
+        cts = residuals(ct)
+        return cts[0] if isinstance(argnums, int) else cts
 
     return (jit(fwd), jit(bwd)) if jitted else (fwd, bwd)
