@@ -14,12 +14,12 @@ from peer import NO_JAX, Arr, Call, Failure, peer
 from steno.core import dtypes
 from steno.core.aval import ShapedArray
 from steno.core.op import Op
-from steno.ops import arithmetic, bitwise, compare, convert, cumulative, reduce, sort, transcendental
+from steno.ops import arithmetic, bitwise, compare, convert, cumulative, reduce, sort, transcendental, zeta
 from steno.testing import same, ulp
 
 pytestmark = pytest.mark.skipif(peer() is None, reason=NO_JAX)
 
-MODULES = (arithmetic, bitwise, compare, convert, cumulative, reduce, sort, transcendental)
+MODULES = (arithmetic, bitwise, compare, convert, cumulative, reduce, sort, transcendental, zeta)
 RECORDS = {o.name: o for m in MODULES for o in vars(m).values() if isinstance(o, Op) and o.__module__ != "steno.ops.shape"}
 OWN_NAMES = {
     "add_any",

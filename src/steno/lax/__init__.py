@@ -236,6 +236,9 @@ from steno.lax.elementwise import (
     one_minus_square as one_minus_square,
 )
 from steno.lax.elementwise import (
+    polygamma as polygamma,
+)
+from steno.lax.elementwise import (
     polynomial as polynomial,
 )
 from steno.lax.elementwise import (
@@ -303,6 +306,9 @@ from steno.lax.elementwise import (
 )
 from steno.lax.elementwise import (
     tanh as tanh,
+)
+from steno.lax.elementwise import (
+    zeta as zeta,
 )
 from steno.lax.indexing import (
     GatherDimensionNumbers as GatherDimensionNumbers,
@@ -629,6 +635,9 @@ from steno.lax.records import (
     pad_p as pad_p,
 )
 from steno.lax.records import (
+    polygamma_p as polygamma_p,
+)
+from steno.lax.records import (
     polynomial_p as polynomial_p,
 )
 from steno.lax.records import (
@@ -775,6 +784,9 @@ from steno.lax.records import (
 from steno.lax.records import (
     xor_p as xor_p,
 )
+from steno.lax.records import (
+    zeta_p as zeta_p,
+)
 from steno.lax.reductions import (
     argmax as argmax,
 )
@@ -920,12 +932,12 @@ _LATER: Final = frozenset((
     "conv_transpose_shape_tuple", "conv_with_general_padding", "create_token", "create_token_p",
     "dce_sink", "device_put_p", "fft", "fft_p", "igamma", "igamma_grad_a", "igamma_grad_a_p", "igamma_p", "igammac",
     "igammac_p", "linalg", "padtype_to_pads", "pbroadcast", "pcast", "pmax", "pmax_p",
-    "pmean", "pmin", "pmin_p", "polygamma", "polygamma_p", "ppermute", "ppermute_p", "pshuffle", "psum", "psum_p", "psum_scatter",
+    "pmean", "pmin", "pmin_p", "ppermute", "ppermute_p", "pshuffle", "psum", "psum_p", "psum_scatter",
     "psum_scatter_start", "pswapaxes", "ragged_all_to_all", "ragged_all_to_all_p", "ragged_dot", "ragged_dot_general",
     "random_gamma_grad", "reduce_window", "reduce_window_max_p", "reduce_window_min_p", "reduce_window_p", "reduce_window_shape_tuple",
     "reduce_window_sum_p", "regularized_incomplete_beta_p", "rng_bit_generator", "rng_bit_generator_p", "rng_uniform", "rng_uniform_p",
     "scaled_dot", "select_and_gather_add_p", "select_and_scatter_add_p", "select_and_scatter_p",
-    "sharding_constraint_p", "stage", "stage_p", "with_sharding_constraint", "zeta", "zeta_p",
+    "sharding_constraint_p", "stage", "stage_p", "with_sharding_constraint",
 ))  # fmt: skip
 """JAX's names that are not here yet."""
 

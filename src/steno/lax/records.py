@@ -23,6 +23,7 @@ from steno.ops import (
     structural,
     transcendental,
     while_loop,
+    zeta,
 )
 
 # importing a family declares its ops
@@ -46,6 +47,7 @@ FAMILIES = (
     structural,
     transcendental,
     while_loop,
+    zeta,
 )
 
 abs_p = OPS["abs"]
@@ -124,6 +126,7 @@ one_minus_square_p = OPS["one_minus_square"]
 optimization_barrier_p = OPS["optimization_barrier"]
 or_p = OPS["or"]
 pad_p = OPS["pad"]
+polygamma_p = OPS["polygamma"]
 polynomial_p = OPS["polynomial"]
 population_count_p = OPS["population_count"]
 pow_p = OPS["pow"]
@@ -173,3 +176,4 @@ transpose_p = OPS["transpose"]
 unstack_p = OPS["unstack"]
 while_p = OPS["while"]
 xor_p = OPS["xor"]
+zeta_p = OPS["zeta"]
