@@ -83,13 +83,11 @@ def vmap(
         dims = [_normalized(d, x) for d, x in zip(dims, values, strict=True)]
         size = _mapped_size(fun, tree, values, dims, axis_size, args, kwargs)
         out_tree: PyTreeDef | None = None
-        result: Any = None
 
         def flat(*xs: Any) -> list[Any]:
-            nonlocal out_tree, result
+            nonlocal out_tree
             a, k = tree_unflatten(tree, xs)
-            result = fun(*a, **k)
-            outs, out_tree = tree_flatten(result)
+            outs, out_tree = tree_flatten(fun(*a, **k))
             return [_result(y) for y in outs]
 
         axis = Axis(axis_name, size, spmd_axis_name)

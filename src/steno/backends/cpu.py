@@ -99,17 +99,19 @@ def eager(op: Op, args: Sequence[Any], params: dict[str, Any]) -> Any:
     """One op on concrete values: an ArrayImpl, or a list of them for an op of multiple results."""
     avals = tuple([typeof(x) for x in args])
     key = (op, avals, *params.items())
+    # what is compiled for an op with programs inside is kept as long as these
+    cache = _eager_cache if op.subprograms is None else op.subprograms(params)[0].__dict__.setdefault("executables", {})
     try:
-        executable = _eager_cache.get(key)
+        executable = cache.get(key)
     except TypeError:  # a parameter that cannot be hashed: compiled each time
         executable, key = None, None
     if executable is None:
-        executable = compile(single_op(op, avals, params), quick=True)
+        executable = compile(single_op(op, avals, params), quick=op.subprograms is None)
         if key is not None:
             with _lock:
-                if len(_eager_cache) >= _EAGER_LIMIT:
-                    _eager_cache.clear()
-                _eager_cache[key] = executable
+                if len(cache) >= _EAGER_LIMIT:
+                    cache.clear()
+                cache[key] = executable
     out = executable.native.run(args) if executable.as_produced else executable.run(args)
     return out if op.multiple_results else out[0]
 

@@ -8,9 +8,9 @@ from typing import Any, final
 from steno._native import current_trace, swap_trace
 from steno.core.config import config
 from steno.core.errors import MissingRule
-from steno.core.jaxpr import ClosedJaxpr, eval_jaxpr
+from steno.core.jaxpr import NO_DEBUG_INFO, ClosedJaxpr, eval_jaxpr
 from steno.core.op import Op
-from steno.core.trace import Trace, Tracer, register_aval_type, trace_to_jaxpr
+from steno.core.trace import Trace, Tracer, check_leaks, register_aval_type, trace_to_jaxpr
 from steno.transforms.programs import Flags, anonymous, flags, remembered
 from steno.transforms.rules import Zero, as_value, instantiate, rule_of, tangent_aval, typeof, zero_of
 
@@ -131,7 +131,11 @@ def jvp_flat(
         mine = type(y) is JVPTracer and y._trace is trace
         out_primals.append(y.primal if mine else y)
         out_tangents.append(y.tangent if mine else zero_of(y))
-    return out_primals, out_tangents, [y.primal if type(y) is JVPTracer and y._trace is trace else y for y in aux]
+    aux = [y.primal if type(y) is JVPTracer and y._trace is trace else y for y in aux]
+    if config._state.check_tracer_leaks:
+        y = outs = None
+        check_leaks(trace, NO_DEBUG_INFO)
+    return out_primals, out_tangents, aux
 
 
 @remembered

@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, final
 
 from steno._native import current_trace, swap_trace
+from steno.core.config import config
 from steno.core.errors import MissingRule
 from steno.core.jaxpr import NO_DEBUG_INFO, ClosedJaxpr, DebugInfo, eval_jaxpr
 from steno.core.op import Op
 from steno.core.record import record
-from steno.core.trace import JaxprTrace, JitTracer, Trace, Tracer, register_aval_type
+from steno.core.trace import JaxprTrace, JitTracer, Trace, Tracer, check_leaks, register_aval_type
 from steno.transforms.forward import check_tangents, explain_inner, known_value, missing_jvp
 from steno.transforms.partial import PartialTrace
 from steno.transforms.programs import Flags, Split, anonymous, flags, remembered, remove_dead, split_program
@@ -138,7 +139,11 @@ def linearize_flat(
     mine = tuple(type(y) is LinearizeTracer and y._trace is trace for y in outs)
     values = [y.primal if m else y for y, m in zip(outs, mine, strict=True)]
     program = remove_dead(trace.tangents.finish([y.tangent for y, m in zip(outs, mine, strict=True) if m]))
-    return values, mine, program, [y.primal if type(y) is LinearizeTracer and y._trace is trace else y for y in aux]
+    aux = [y.primal if type(y) is LinearizeTracer and y._trace is trace else y for y in aux]
+    if config._state.check_tracer_leaks:
+        del args, outs
+        check_leaks(trace, debug_info)
+    return values, mine, program, aux
 
 
 @final
