@@ -58,7 +58,7 @@ lint: $(VENV)/.made
 	$(VENV)/bin/ruff format --check
 	$(VENV)/bin/ruff check
 	$(PY) tools/check_imports.py
-	$(VENV)/bin/pyright
+	$(VENV)/bin/pyright --pythonpath $(PY)
 
 format: $(VENV)/.made
 	$(VENV)/bin/ruff format

@@ -68,7 +68,7 @@ class Group:
         self.stages: list[Stage] = []
         self.stores: list[tuple[Value, tuple[Expr, ...], Index]] = []  # of scalars
         self.memo: dict[Any, Any] = {}
-        self.inner: dict[tuple[int, ...], list[LoopVar]] = {}
+        self.inner: dict[tuple[Any, ...], list[LoopVar]] = {}
         self.cost = 0.0
         self.operations = 0.0
 

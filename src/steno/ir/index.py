@@ -10,6 +10,7 @@ Every Index has bounds `lo <= index <= hi`, from which divisions and remainders 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from steno.core.record import field, record
@@ -210,7 +211,7 @@ def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
-def linear(indices: tuple[Index, ...] | list[Index], shape: tuple[int, ...]) -> Index:
+def linear(indices: Sequence[Index], shape: tuple[int, ...]) -> Index:
     """The offset in elements of `indices` in a C-contiguous array of `shape`."""
     out = ZERO
     for i, s in zip(indices, row_major(shape), strict=True):
