@@ -71,7 +71,7 @@ def _barrier_expand(*xs: Any) -> list[Any]:
 
 def _barrier_lower(avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedArray]) -> Map | None:
     """One operand: a node of its own, so that what is computed from it is not found to have been computed from the operand."""
-    return Map(lambda b, indices, reads: [reads[0](indices)], flat=True) if len(avals_in) == 1 else None
+    return Map(lambda b, indices, reads: [reads[0](indices)], view=True, flat=True) if len(avals_in) == 1 else None
 
 
 optimization_barrier = Op(
