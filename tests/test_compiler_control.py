@@ -21,6 +21,7 @@ from steno.ops.arithmetic import add, mul
 from steno.ops.compare import lt
 from steno.ops.index import dynamic_slice, dynamic_update_slice
 from steno.ops.reduce import reduce_sum
+from steno.ops.join import concatenate
 from steno.ops.shape import reshape
 
 F, INT = np.float32, np.int32
@@ -249,3 +250,45 @@ def test_reshape_between_loops():
 
     (got,) = results(f, np.zeros(6, F))
     np.testing.assert_array_equal(got, np.full(6, 5, F))
+
+
+def test_bodies_of_a_few_elements_are_scalar_code():
+    """A stack of three, slices and arithmetic: one kernel without loops, the carry changed in place."""
+
+    def step(s, x):
+        a, b, c = (reshape(dynamic_slice(s, INT(k), slice_sizes=(1,)), new_sizes=(), dimensions=None, sharding=None) for k in range(3))
+        parts = (reshape(v, new_sizes=(1,), dimensions=None, sharding=None) for v in (mul(a, b), add(c, x), add(a, F(1))))
+        new = concatenate(*parts, dimension=0)
+        return new, new
+
+    body = program(step, f32(3), f32())
+
+    def f(s, xs):
+        return scan(s, xs, body=body, consts=0, carries=1, length=4, reverse=False)
+
+    s, xs = np.array([1, 2, 3], F), np.arange(4, dtype=F)
+    (made,) = statements(f, s, xs)
+    (kernel,) = made.body.statements
+    assert kernel.outer == () and [stage.vars for stage in kernel.stages] == [()]
+    assert made.carries[0][1] is None
+    got, rows = results(f, s, xs)
+    for x, row in zip(xs, rows, strict=True):
+        s = np.array([s[0] * s[1], s[2] + x, s[0] + 1], F)
+        np.testing.assert_array_equal(row, s)
+    np.testing.assert_array_equal(got, s)
+
+
+def test_small_bodies_with_reads_at_run_time_indices_stay_array_code():
+    """The element wanted of a computed array is not known: there is no scalar for it."""
+
+    def step(i, a):
+        doubled = add(a, a)
+        return add(i, INT(1)), mul(doubled, dynamic_slice(doubled, i, slice_sizes=(1,)))
+
+    body = program(lambda i, a: (step(i, a)[0], concatenate(step(i, a)[1], dimension=0)), i32(), f32(1))
+
+    def f(a):
+        return loop(INT(0), a, cond=count_to(2, f32(1)), body=body, cond_consts=0, body_consts=0)
+
+    _, got = results(f, np.array([0.5], F))
+    np.testing.assert_array_equal(got, [4.0])

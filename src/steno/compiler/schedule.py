@@ -20,6 +20,7 @@ from steno.compiler.folds import ROW, SERIAL, place_cumulative, place_reduce
 from steno.compiler.graph import Choose, Graph, Input, Node, Repeat, Value
 from steno.compiler.loop_rewrites import collapse, place_locals
 from steno.compiler.materialize import REGION, is_inlinable
+from steno.compiler.points import is_small, place_points
 from steno.ir.expr import Scalar
 from steno.ir.index import Index, LoopVar, linear, var
 from steno.ir.kinds import Contract, Cumulative, Host, Library, Map, Reduce, Update
@@ -55,6 +56,8 @@ class Scheduler(Expressions):
                 self.buffers[operand] = self.buffer(result)
 
     def run(self) -> Schedule:
+        if self.nested and is_small(self.graph) and place_points(self):
+            return Schedule(tuple(self.in_order()), self.buffers)
         for node in self.graph.nodes:
             if node.has_effects or any(v in self.stored for v in node.results):
                 self.place(node)
