@@ -300,6 +300,14 @@ out = (f(1., 2.), jax.vmap(f)(x, x), jax.vmap(f, (0, None))(x, 2.), jax.vmap(f, 
        jax.jvp(jax.vmap(f), (x, x), (x, x)), jax.vmap(lambda a: jax.jvp(f, (a, 2.), (1., 1.)))(x), f(1., y=2.), seen[:4])
 """,
     """
+call = jax.custom_derivatives.linear_call
+div = lambda x, d: call(lambda r, x: x / r, lambda r, t: t / r * 10, d, x)
+d = lambda t: call(lambda r, d: d['a'] * r[0] + d['b'], lambda r, t: {'a': t * r[0], 'b': t}, (2.,), t)
+out = (div(6., 3.), jax.grad(div)(6., 3.), jax.jit(jax.grad(div))(6., 3.), jax.jvp(lambda x: div(x, 3.), (6.,), (1.,)),
+       jax.linear_transpose(lambda x: div(x, 3.), 6.)(1.), jax.grad(d)({'a': 1., 'b': 2.}),
+       jax.linear_transpose(lambda t: jax.linear_transpose(lambda x: div(x, 3.), 6.)(t)[0], 6.)(1.))
+""",
+    """
 f = jax.custom_batching.sequential_vmap(lambda x, y: x * y)
 out = (jax.vmap(f, (0, None))(x, 2.), jax.vmap(f)(x, x), jax.jit(jax.vmap(f))(x, x), f(2., 3.))
 """,

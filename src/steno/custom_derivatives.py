@@ -18,6 +18,7 @@ from steno.transforms.custom import AbstractCustomJvp, AbstractCustomVjp, Pull, 
 from steno.transforms.custom import CustomRulesError as CustomRulesError
 from steno.transforms.custom import custom_jvp_call as custom_jvp_call_p
 from steno.transforms.custom import custom_vjp_call as custom_vjp_call_p
+from steno.transforms.custom_linear import call_linear
 from steno.transforms.rules import Zero, add, as_array, as_value, is_differentiable, materialize, tangent_aval
 from steno.tree_util import Partial, PyTreeDef, tree_flatten, tree_leaves, tree_map, tree_unflatten
 
@@ -534,7 +535,50 @@ def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Callab
     return converted, values
 
 
+# linear_call
+
+
+def linear_call(fun: Callable[..., Any], fun_transpose: Callable[..., Any], residual_args: Any, linear_args: Any) -> Any:
+    """`fun(residual_args, linear_args)`, which is linear in the latter; its transpose is `fun_transpose(residual_args, cotangent)`.
+
+    TypeError if that gives another structure than `linear_args`, ValueError if it gives other types."""
+    residuals, residual_tree = tree_flatten(residual_args)
+    linear, linear_tree = tree_flatten(linear_args)
+    residuals, linear = [as_value(x) for x in residuals], [as_value(x) for x in linear]
+    out_tree: PyTreeDef | None = None
+    given_tree: PyTreeDef | None = None
+
+    def forward(*xs: Any) -> list[Any]:
+        nonlocal out_tree
+        out = fun(tree_unflatten(residual_tree, xs[: len(residuals)]), tree_unflatten(linear_tree, xs[len(residuals) :]))
+        outs, out_tree = tree_flatten(out)
+        return outs
+
+    def backward(*xs: Any) -> list[Any]:
+        nonlocal given_tree
+        assert out_tree is not None
+        out = fun_transpose(tree_unflatten(residual_tree, xs[: len(residuals)]), tree_unflatten(out_tree, xs[len(residuals) :]))
+        outs, given_tree = tree_flatten(out)
+        return outs
+
+    in_avals, linear_avals = [x.aval for x in residuals], [x.aval for x in linear]
+    callee = trace_to_jaxpr(forward, [*in_avals, *linear_avals], DebugInfo("linear_call", source.function_info(fun)))
+    transpose = trace_to_jaxpr(
+        backward, [*in_avals, *callee.out_avals], DebugInfo("linear_call transpose", source.function_info(fun_transpose))
+    )
+    if given_tree != linear_tree:
+        raise TypeError(
+            f"transpose output pytree structure must match that of linear inputs, got output structure {given_tree} and input structure "
+            f"{linear_tree}."
+        )
+    for got, wanted in zip(transpose.out_avals, linear_avals, strict=True):
+        if (got.shape, got.dtype) != (wanted.shape, wanted.dtype):
+            raise ValueError(f"linear_call: expected cotangent type {wanted.str_short()} but got {got.str_short()}")
+    assert out_tree is not None
+    return tree_unflatten(out_tree, map(as_array, call_linear(callee, transpose, residuals, linear)))
+
+
 __all__ = [
     "CustomVJPPrimal", "SymbolicZero", "closure_convert", "custom_gradient", "custom_jvp", "custom_jvp_call_p", "custom_vjp",
-    "custom_vjp_call_p", "custom_vjp_primal_tree_values", "zero_from_primal",
+    "custom_vjp_call_p", "custom_vjp_primal_tree_values", "linear_call", "zero_from_primal",
 ]  # fmt: skip
