@@ -15,6 +15,7 @@ import numpy as np
 from steno import lax
 from steno.core import dtypes
 from steno.core.aval import TypedScalar, typed_scalar
+from steno.custom_derivatives import custom_jvp
 from steno.lax import records as p
 from steno.numpy.operands import (
     PYTHON_SCALARS,
@@ -825,7 +826,23 @@ def _logaddexp(x: Any, y: Any) -> Array:
     return where(p.ne_p(apart, apart), p.add_p(x, y), p.add_p(big, tail))
 
 
-logaddexp = binary("logaddexp", _floats(_logaddexp))
+_logaddexp_with_rule = custom_jvp(_logaddexp)
+
+
+@_logaddexp_with_rule.defjvp
+def _logaddexp_jvp(primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple[Array, Array]:
+    """Each operand's share of the sum, exp(operand - out), which is 1 if both are infinite."""
+    out = _logaddexp_with_rule(*primals)
+
+    def finite(v: Array) -> Array:
+        r = p.real_p(v) if kind_of(v) == "c" else v
+        return where(p.eq_p(r, const(np.inf, r.aval.dtype)), const(0, v.aval.dtype), v)
+
+    dx, dy = (p.mul_p(t, p.exp_p(p.sub_p(finite(v), finite(out)), accuracy=None)) for v, t in zip(primals, tangents, strict=True))
+    return out, p.add_p(dx, dy)
+
+
+logaddexp = binary("logaddexp", _floats(_logaddexp_with_rule))
 
 
 def _logaddexp2(x: Any, y: Any) -> Array:
