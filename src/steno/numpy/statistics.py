@@ -11,6 +11,7 @@ import numpy as np
 
 from steno import lax
 from steno.core import dtypes
+from steno.core.config import numpy_dtype_promotion
 from steno.core.errors import ConcretizationTypeError
 from steno.lax import records as p
 from steno.numpy import elementwise as e
@@ -50,7 +51,8 @@ def _quantile(
 ) -> Array:
     if method not in _METHODS:
         raise ValueError(f"{fun}: method must be one of {', '.join(_METHODS)}, got {method!r}")
-    x, probabilities = promoted_inexact(fun, a, q)
+    with numpy_dtype_promotion("standard"):  # that a and q come to one dtype is no promotion of the caller's
+        x, probabilities = promoted_inexact(fun, a, q)
     d = x.aval.dtype
     if dtypes.is_complex(d):
         raise ValueError(f"{fun}: complex numbers have no order, got dtype {dtypes.name(d)}")
@@ -408,6 +410,8 @@ def cov(
 ) -> Array:
     """Covariances of variables in rows (columns, unless `rowvar`), with repetition counts and weights of the observations."""
     d = check_dtype(dtype, "cov")
+    if d is not None and not dtypes.is_inexact(d):
+        raise ValueError(f"cov: dtype must be a subclass of float or complex, got {dtypes.name(d)}")
     xs = promoted_inexact("cov", m) if y is None else promoted_inexact("cov", m, y)
     if any(x.ndim > 2 for x in xs):
         raise ValueError(f"cov: expected vectors or matrices, got shapes {', '.join(str(x.shape) for x in xs)}")
@@ -434,14 +438,14 @@ def cov(
             raise RuntimeError(f"cov: there must be a fweight for each of the {n} observations, got {f.shape[0]}")
         if dtypes.kind(f.aval.dtype) not in "iu":
             raise TypeError(f"cov: fweights must hold integers, got dtype {dtypes.name(f.aval.dtype)}")
-        w = e.abs(f)
+        w = convert(e.abs(f), real)
     if aweights is not None:
         a = as_array("cov", aweights)
         if a.ndim != 1:
             raise RuntimeError(f"cov: aweights must be a vector, got shape {a.shape}")
         if a.shape[0] != n:
             raise RuntimeError(f"cov: there must be an aweight for each of the {n} observations, got {a.shape[0]}")
-        a = e.abs(a)
+        a = convert(e.abs(a), real)
         w = a if w is None else e.multiply(w, a)
     mean, total = r.average(x, 1, None if w is None else w, returned=True)
     total = lax.index_in_dim(strong(total), 0, 0, False)
@@ -452,9 +456,9 @@ def cov(
     elif aweights is None:
         norm = convert(e.subtract(total, ddof), real)
     else:
-        norm = convert(e.subtract(total, e.divide(e.multiply(ddof, r.sum(e.multiply(w, aweights))), total)), real)
-    centered = p.sub_p(x, lax.broadcast_in_dim(mean, x.shape, (0,)))
-    other = centered if w is None else e.multiply(centered, w)
+        norm = convert(e.subtract(total, e.divide(e.multiply(ddof, r.sum(e.multiply(w, a))), total)), real)
+    centered = p.sub_p(x, lax.broadcast_in_dim(convert(mean, x.aval.dtype), x.shape, (0,)))
+    other = centered if w is None else e.multiply(centered, lax.broadcast_to_rank(w, 2))
     other = e.conj(lax.transpose(other, (1, 0)))
     out = matmul(centered, convert(other, x.aval.dtype))
     out = e.divide(out, norm)
