@@ -15,8 +15,7 @@ import numpy as np
 from steno._native import ArrayImpl, ShapedArray
 from steno.api import jit
 from steno.core import dtypes, source
-from steno.core.aval import typeof
-from steno.core.interpret import to_array
+from steno.core.aval import typed_scalar, typeof
 from steno.core.jaxpr import ClosedJaxpr, DebugInfo, eval_jaxpr
 from steno.core.op import OPS
 from steno.core.pytree import broadcast_prefix, equality_errors, keystr
@@ -557,26 +556,25 @@ def grad(
 
 def _basis(xs: Sequence[Any]) -> list[Any]:
     """For each leaf the tangents along every element of every leaf: the unit vectors of all leaves together, in front."""
-    sizes = [x.size for x in xs]
-    total = sum(sizes)
-    out, begin = [], 0
-    for x, n in zip(xs, sizes, strict=True):
-        unit = np.zeros((total, n), bool)
-        unit[begin : begin + n] = np.eye(n, dtype=bool)
-        out.append(to_array(unit.reshape(total, *x.shape).astype(x.dtype), ShapedArray((total, *x.shape), x.dtype)))
-        begin += n
+    total, begin = sum(x.size for x in xs), 0
+    out = []
+    for x in xs:
+        shape = (total, x.size)
+        row = OPS["iota"](dtype=dtypes.int32, shape=shape, dimension=0, sharding=None)
+        column = OPS["iota"](dtype=dtypes.int32, shape=shape, dimension=1, sharding=None)
+        if begin:
+            column = OPS["add"](column, typed_scalar(begin, dtypes.int32))
+        unit = OPS["convert_element_type"](OPS["eq"](row, column), new_dtype=x.dtype, weak_type=False, sharding=None)
+        out.append(reshape(unit, (total, *x.shape)))
+        begin += x.size
     return out
 
 
-def _split_axis(x: Any, dim: int, like: Sequence[Any], op: Callable[..., Any]) -> list[Any]:
+def _split_axis(x: Any, dim: int, like: Sequence[Any]) -> list[Any]:
     """An array whose axis `dim` runs over all elements of the leaves `like` --> one for each leaf, with the leaf's axes in its place."""
-    out, begin = [], 0
-    rest = len(x.shape)
-    for leaf in like:
-        lows, highs = [0] * rest, list(x.shape)
-        lows[dim], highs[dim] = begin, begin + leaf.size
-        begin += leaf.size
-        piece = x if len(like) == 1 else op(x, lows, highs)
+    pieces = [x] if len(like) == 1 else OPS["split"](x, sizes=tuple(leaf.size for leaf in like), axis=dim)
+    out = []
+    for leaf, piece in zip(like, pieces, strict=True):
         out.append(reshape(piece, (*x.shape[:dim], *leaf.shape, *x.shape[dim + 1 :])))
     return out
 
@@ -620,16 +618,12 @@ def jacfwd(fun: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, hol
         entries = []
         for c, d in zip(columns, dims, strict=True):
             c = move_axis(to_front(c, d, axis.size), 0, c.ndim - (d is not None))
-            entries.append(_split_axis(c, c.ndim - 1, xs, _slice))
+            entries.append(_split_axis(c, c.ndim - 1, xs))
         inner = tree if not isinstance(argnums, int) else tree.children()[0]
         out = _jacobian_tree(flat.out_tree, inner, entries)
         return (out, tree_unflatten(flat.aux_tree, aux)) if has_aux else out
 
     return jacobian_function
-
-
-def _slice(x: Any, lows: Sequence[int], highs: Sequence[int]) -> Any:
-    return x[tuple(slice(a, b) for a, b in zip(lows, highs, strict=True))]
 
 
 def jacrev(
@@ -669,7 +663,7 @@ def jacrev(
                 columns.append([np.zeros((*y.shape, *x.shape), dtypes.float0) for y in ys])
             else:
                 r, d = next(pairs)
-                columns.append(_split_axis(to_front(r, d, axis.size), 0, ys, _slice))
+                columns.append(_split_axis(to_front(r, d, axis.size), 0, ys))
         inner = tree if not isinstance(argnums, int) else tree.children()[0]
         entries = [[column[k] for column in columns] for k in range(len(ys))]
         out = tree_unflatten(out_tree, [tree_unflatten(inner, row) for row in entries])
