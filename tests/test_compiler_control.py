@@ -20,9 +20,10 @@ from steno.ir.print_loops import show
 from steno.ops.arithmetic import add, mul
 from steno.ops.compare import lt
 from steno.ops.index import dynamic_slice, dynamic_update_slice
-from steno.ops.reduce import reduce_sum
 from steno.ops.join import concatenate
+from steno.ops.reduce import reduce_sum
 from steno.ops.shape import reshape
+from steno.ops.transcendental import sin
 
 F, INT = np.float32, np.int32
 
@@ -292,3 +293,33 @@ def test_small_bodies_with_reads_at_run_time_indices_stay_array_code():
 
     _, got = results(f, np.array([0.5], F))
     np.testing.assert_array_equal(got, [4.0])
+
+
+def test_scalar_loops_with_rare_code_bools_and_reversed_rows():
+    """sin of huge arguments takes its rare branch; a bool is a byte in memory and a bit in a register."""
+
+    def step(x, go, u):
+        y = sin(mul(x, u))
+        return mul(y, F(1e6)), lt(y, F(0)), y, go
+
+    body = program(step, f32(), ShapedArray((), np.dtype(bool)), f32())
+
+    def f(x, go, us):
+        return scan(x, go, us, body=body, consts=0, carries=2, length=5, reverse=True)
+
+    x, us = F(3), np.array([1.5, 1e3, 1e5, 2e5, 0.25], F)
+    got_x, got_go, ys, gos = results(f, x, np.bool_(True), us)
+    go = True
+    for k in reversed(range(5)):
+        y = np.sin(np.float64(x * us[k])).astype(F)
+        np.testing.assert_allclose(ys[k], y, rtol=1e-6)
+        assert gos[k] == go
+        x, go = ys[k] * F(1e6), bool(ys[k] < 0)
+    assert got_x == x and got_go == go
+
+
+def test_while_loop_that_a_bool_ends():
+    cond = program(lambda go, x: go, ShapedArray((), np.dtype(bool)), f32())
+    body = program(lambda go, x: (lt(x, F(100)), mul(x, F(3))), ShapedArray((), np.dtype(bool)), f32())
+    go, x = results(lambda x: loop(np.bool_(True), x, cond=cond, body=body, cond_consts=0, body_consts=0), F(1))
+    assert not go and x == 3.0**6
