@@ -1,8 +1,8 @@
 """Programs on a handful of elements: every element is a scalar of one straight-line kernel.
 
-The body of a loop over small states (an ODE's three coordinates, a counter and an accumulator) is called a million times. As array code each of its
-values would be a kernel of one masked vector; as scalars they stay in registers, and reads at constant indices (a stack, a slice)
-resolve while the code is made.
+The body of a loop over small states (an ODE's three coordinates, a counter and an accumulator) is called a million times. As array code
+each of its values would be a kernel of one masked vector; as scalars they stay in registers, and reads at constant indices (a stack, a
+slice) resolve while the code is made.
 """
 
 from __future__ import annotations
