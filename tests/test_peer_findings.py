@@ -177,3 +177,40 @@ def test_segments(bucket_size: int | None) -> None:
         steno.ops.segment_sum(x, ids, -1)
     with pytest.raises(steno.errors.ConcretizationTypeError, match="num_segments"):
         steno.jit(steno.ops.segment_sum)(x, ids)
+
+
+def test_index_tricks() -> None:
+    a, b = [1, 2, 3], [4, 5, 6]
+    np.testing.assert_array_equal(jnp.c_["c", a, b], np.array([a, b]).T)
+    assert jnp.mgrid[()].shape == (0,) and jnp.ogrid[()] == []
+    np.testing.assert_array_equal(jnp.mgrid[:], np.mgrid[:])
+    np.testing.assert_array_equal(jnp.ogrid[3:], np.ogrid[3:])
+
+
+def test_functions_of_arrays_like_numpys() -> None:
+    assert jnp.array_equal([1, 2], [1, 2]) and not jnp.array_equal([1, 2], [1, 4]) and jnp.array_equiv([1, 1], [[1, 1]])
+    y, dx = np.arange(15, dtype=np.float32).reshape(3, 5), np.array([1, 2, 3, 4], np.float32)
+    np.testing.assert_allclose(jnp.trapezoid(y, dx=dx), np.trapezoid(y, dx=dx), rtol=1e-6)
+    np.testing.assert_allclose(jnp.trapezoid(y, dx=dx[:2, None], axis=0), np.trapezoid(y, dx=dx[:2, None], axis=0), rtol=1e-6)
+    assert jnp.gradient(y, axis=(0,)).shape == (3, 5)
+    i = jnp.array([0, 1], jnp.int8)
+    assert jnp.ravel_multi_index((i, i), (2, 3), mode="ignore").dtype == jnp.int8
+    with steno.numpy_dtype_promotion("strict"):
+        weights = np.array([1, 2, 3], np.int8)
+        counts, _ = jnp.histogramdd(y[:, :2], bins=2, weights=weights, density=True)
+    np.testing.assert_allclose(counts, np.histogramdd(y[:, :2], bins=2, weights=weights, density=True)[0], rtol=1e-5)
+
+
+def test_ways_back_from_a_vector_are_values() -> None:
+    traces = 0
+
+    def run(flat: object, unravel: object) -> object:
+        nonlocal traces
+        traces += 1
+        return unravel(flat)  # type: ignore[operator]
+
+    fun = steno.jit(run, static_argnums=1)
+    for tree in ((jnp.array([1, 2]), jnp.array([3])), (jnp.array([5, 6]), jnp.array([7]))):
+        fun(*steno.flatten_util.ravel_pytree(tree))
+    assert traces == 1
+    assert steno.flatten_util.ravel_pytree({})[1](jnp.zeros(0)) == {}

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, final
 
 from steno import lax
 from steno.core import dtypes
 from steno.core.aval import typeof
+from steno.core.record import record
 from steno.numpy import asarray, ravel, reshape, zeros
-from steno.tree_util import Partial, tree_flatten, tree_unflatten
+from steno.tree_util import PyTreeDef, tree_flatten, tree_unflatten
 
 
 def ravel_pytree(pytree: Any) -> tuple[Any, Callable[[Any], Any]]:
@@ -20,25 +21,40 @@ def ravel_pytree(pytree: Any) -> tuple[Any, Callable[[Any], Any]]:
     A vector of another length is a ValueError."""
     leaves, tree = tree_flatten(pytree)
     if not leaves:
-        return zeros(0, dtypes.default_float()), Partial(lambda vector: tree_unflatten(tree, ()))
+        return zeros(0, dtypes.default_float()), _Unravel(tree, (), (), False, None)
     avals = [typeof(x) for x in leaves]
     shapes, kinds = [a.shape for a in avals], [a.dtype for a in avals]
-    sizes = [math.prod(s) for s in shapes]
     common = dtypes.result_type(*leaves)
     mixed = any(d != common for d in kinds)
     vectors = [ravel(asarray(x, common) if mixed else x) for x in leaves]
 
-    def unravel(vector: Any) -> Any:
+    return lax.concatenate(vectors, 0), _Unravel(tree, tuple(shapes), tuple(kinds), mixed, common)
+
+
+@final
+@record(frozen=True)
+class _Unravel:
+    """From a vector to the tree. Those of equal trees are equal: as a static argument one costs no trace of its own."""
+
+    tree: PyTreeDef
+    shapes: tuple[tuple[int, ...], ...]
+    kinds: tuple[Any, ...]
+    mixed: bool
+    common: Any
+
+    def __call__(self, vector: Any) -> Any:
         got = typeof(vector)
-        if mixed and got.dtype != common:
-            raise TypeError(f"unravel function given array of dtype {dtypes.name(got.dtype)}, but expected dtype {dtypes.name(common)}")
+        if not self.shapes:
+            return tree_unflatten(self.tree, ())
+        sizes = [math.prod(s) for s in self.shapes]
+        if self.mixed and got.dtype != self.common:
+            raise TypeError(
+                f"unravel function given array of dtype {dtypes.name(got.dtype)}, but expected dtype {dtypes.name(self.common)}"
+            )
         if got.shape != (sum(sizes),):
             raise ValueError(f"unravel function given array of shape {got.shape}, but expected shape {(sum(sizes),)}")
-        pieces = lax.split(vector, sizes)
-        parts = [reshape(p, s) for p, s in zip(pieces, shapes, strict=True)]
-        return tree_unflatten(tree, [_as(p, d) for p, d in zip(parts, kinds, strict=True)] if mixed else parts)
-
-    return lax.concatenate(vectors, 0), Partial(unravel)
+        parts = [reshape(p, s) for p, s in zip(lax.split(vector, sizes), self.shapes, strict=True)]
+        return tree_unflatten(self.tree, [_as(p, d) for p, d in zip(parts, self.kinds, strict=True)] if self.mixed else parts)
 
 
 def _as(x: Any, dtype: Any) -> Any:

@@ -698,9 +698,14 @@ def allclose(a: ArrayLike, b: ArrayLike, rtol: ArrayLike = 1e-05, atol: ArrayLik
     return all(e.isclose(a, b, rtol, atol, equal_nan))
 
 
+def _comparable(fun: str, x: Any, position: int) -> Array:
+    """An argument of a comparison as an array: here also lists and tuples of numbers."""
+    return as_array(fun, np.asarray(x) if isinstance(x, list | tuple) else x, position)
+
+
 def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Array:
     """Whether shapes and all elements are equal; NaNs are, with `equal_nan`."""
-    x, y = as_array("array_equal", a1, 0), as_array("array_equal", a2, 1)
+    x, y = _comparable("array_equal", a1, 0), _comparable("array_equal", a2, 1)
     if x.shape != y.shape:
         return as_array("array_equal", np.bool_(False))
     same = e.equal(x, y)
@@ -711,7 +716,7 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Array:
 
 def array_equiv(a1: Any, a2: Any) -> Array:
     """Whether the arrays, broadcast together, are equal everywhere; false if they cannot be."""
-    x, y = as_array("array_equiv", a1, 0), as_array("array_equiv", a2, 1)
+    x, y = _comparable("array_equiv", a1, 0), _comparable("array_equiv", a2, 1)
     try:
         broadcast_shapes(x.shape, y.shape)
     except ValueError:

@@ -375,6 +375,7 @@ def histogramdd(
     for k in np.arange(dims).tolist():
         counts = lax.slice_in_dim(counts, 1, sizes[k] - 1, axis=k)
     if density:
+        counts = counts if dtypes.is_inexact(counts.aval.dtype) else convert(counts, dtypes.default_float())
         counts = e.divide(counts, r.sum(counts))
         for k in np.arange(dims).tolist():
             counts = p.div_p(counts, lax.broadcast_in_dim(diff(edges[k]), counts.shape, (k,)))
@@ -549,7 +550,7 @@ def gradient(f: ArrayLike, *varargs: Any, axis: Any = None, edge_order: int | No
     if any(x.shape[k] < 2 for k in axes):
         raise ValueError(f"gradient: there must be two elements at least along an axis, got shape {x.shape}")
     out = [_slope(x, h, k) for k, h in zip(axes, distances, strict=True)]
-    return out[0] if len(out) == 1 and (axis is None or isinstance(axis, int | np.integer)) else out
+    return out[0] if len(out) == 1 else out
 
 
 def _slope(x: Array, h: Any, k: int) -> Array:
@@ -588,6 +589,8 @@ def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axi
         (v,) = promoted_inexact("trapezoid", y)
         v = moveaxis(v, axis, -1)
         step: Any = convert(as_array("trapezoid", dx), v.aval.dtype)
+        if step.ndim:
+            step = moveaxis(lax.broadcast_to_rank(step, v.ndim), axis, -1)
     else:
         v, c = promoted_inexact("trapezoid", y, x)
         if c.ndim == 1:
