@@ -14,10 +14,16 @@ from steno.core.errors import UnexpectedTracerError
 from steno.core.jaxpr import DebugInfo, eval_jaxpr
 from steno.core.op import OPS
 from steno.core.trace import Tracer, trace_to_jaxpr
-from steno.transforms.custom import AbstractCustomJvp, AbstractCustomVjp, Pull, call_custom_jvp, call_custom_vjp
-from steno.transforms.custom import CustomRulesError as CustomRulesError
-from steno.transforms.custom import custom_jvp_call as custom_jvp_call_p
-from steno.transforms.custom import custom_vjp_call as custom_vjp_call_p
+from steno.transforms.custom import (
+    AbstractCustomJvp,
+    AbstractCustomVjp,
+    CustomRulesError as CustomRulesError,
+    Pull,
+    call_custom_jvp,
+    call_custom_vjp,
+    custom_jvp_call as custom_jvp_call_p,
+    custom_vjp_call as custom_vjp_call_p,
+)
 from steno.transforms.custom_linear import call_linear
 from steno.transforms.rules import Zero, add, as_array, as_value, is_differentiable, materialize, tangent_aval
 from steno.tree_util import Partial, PyTreeDef, tree_flatten, tree_leaves, tree_map, tree_unflatten
@@ -138,9 +144,9 @@ def _name(fun: Any) -> str:
     return source.function_name(fun)
 
 
-def _positions(fun: Callable[..., Any], argnums: Sequence[int], argnames: Sequence[str]) -> tuple[int, ...]:
+def _positions(fun: Callable[..., Any], argnums: Any, argnames: Any) -> tuple[int, ...]:
     """nondiff_argnums and nondiff_argnames as positions."""
-    out = [argnums] if isinstance(argnums, int) else list(argnums)
+    out: list[int] = [argnums] if isinstance(argnums, int) else list(argnums)
     names = [argnames] if isinstance(argnames, str) else list(argnames)
     if names:
         parameters = list(inspect.signature(fun).parameters)

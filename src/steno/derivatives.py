@@ -231,7 +231,7 @@ def _varying_checked(xs: Sequence[Any], in_nzs: Any, primals: tuple[Any, ...]) -
 
 def _vjp(
     fun: Callable[..., Any], xs: Sequence[Any], tree: PyTreeDef, has_aux: bool, varying: Sequence[bool]
-) -> tuple[Any, Callable[..., Any], list[Any], PyTreeDef]:
+) -> tuple[Any, Partial, list[Any], PyTreeDef]:
     flat = Flat(fun, tree, has_aux)
     outs, out_nonzero, program, aux = linearize_flat(flat, xs, varying, flat.debug_info("vjp"))
     pullback = Pullback(program, tree, flat.out_tree, [x.aval for x in xs], [typeof(y) for y in outs], varying, out_nonzero)

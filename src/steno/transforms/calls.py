@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from steno.core.jaxpr import ClosedJaxpr, JaxprEqn
-from steno.core.jaxpr import dce_jaxpr as _dce_jaxpr
-from steno.core.trace import current_trace
+from steno._native import current_trace
+from steno.core.jaxpr import ClosedJaxpr, JaxprEqn, dce_jaxpr as _dce_jaxpr
 from steno.ops.structural import copy, jit, optimization_barrier
 from steno.transforms.backward import transpose_jaxpr
 from steno.transforms.batching import batch_program

@@ -81,7 +81,7 @@ class LinearizeTrace(Trace):
                 return op(*args, **params)
             finally:
                 swap_trace(previous)
-        rule = rule_of(op, "jvp")
+        rule: Any = rule_of(op, "jvp")
         if rule is None and op.linearize is None:
             if op.expand is not None:
                 return op.expand(*args, **params)
