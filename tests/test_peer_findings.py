@@ -214,3 +214,42 @@ def test_ways_back_from_a_vector_are_values() -> None:
         fun(*steno.flatten_util.ravel_pytree(tree))
     assert traces == 1
     assert steno.flatten_util.ravel_pytree({})[1](jnp.zeros(0)) == {}
+
+
+def test_pure_callbacks_run_for_their_results_only() -> None:
+    calls = []
+
+    def callback(x: object) -> object:
+        calls.append(x)
+        return x
+
+    @steno.jit
+    def f(x: object) -> object:
+        steno.pure_callback(callback, x, x)
+        return x * 2.0  # type: ignore[operator]
+
+    assert f(2.0) == 4.0 and not calls
+    assert steno.jit(lambda x: steno.pure_callback(callback, x, x) + 1.0)(2.0) == 3.0 and len(calls) == 1
+
+
+def test_types_of_values() -> None:
+    made = steno.ShapeDtypeStruct.like(jnp.ones((2, 3), jnp.int8))
+    assert made == steno.ShapeDtypeStruct((2, 3), jnp.int8)
+    assert steno.ShapeDtypeStruct.like(1.0).weak_type
+
+
+def test_keys_are_named_once() -> None:
+    dtype = steno.random.key_dtype("threefry2x32")
+    for make in (lambda **k: steno.random.key(0, **k), lambda **k: steno.random.wrap_key_data(jnp.zeros(2, jnp.uint32), **k)):
+        assert make(dtype=dtype).dtype == make(impl="threefry2x32").dtype == dtype
+        with pytest.raises(ValueError, match="impl and dtype"):
+            make(impl="threefry2x32", dtype=dtype)
+    with steno.legacy_prng_key("warn"), pytest.warns(UserWarning, match="uint32 key"):
+        steno.random.uniform(jnp.zeros(2, jnp.uint32))
+
+
+def test_membership() -> None:
+    assert 1 in jnp.arange(4) and 100 not in jnp.arange(4)
+    for item, x, error in ((1, jnp.array(1), ValueError), (jnp.arange(2), jnp.arange(2), ValueError), (None, jnp.arange(2), TypeError)):
+        with pytest.raises(error, match="__contains__"):
+            _ = item in x

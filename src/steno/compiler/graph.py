@@ -94,7 +94,7 @@ class Node:
         k = self.kind
         if isinstance(k, Repeat):
             return k.body.has_effects or k.cond is not None and k.cond.has_effects
-        return isinstance(k, Host) or isinstance(k, Choose) and any(g.has_effects for g in k.branches)
+        return isinstance(k, Host) and not k.pure or isinstance(k, Choose) and any(g.has_effects for g in k.branches)
 
 
 @final

@@ -176,7 +176,7 @@ def _callback_lower(name: str) -> Callable[..., Host]:
     def lower(
         avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedArray], *, callback: Any, ordered: bool = False, **params: Any
     ) -> Host:
-        return Host(returning(name, callback, avals_out), ordered)
+        return Host(returning(name, callback, avals_out), ordered, pure=name == "pure_callback")
 
     return lower
 
