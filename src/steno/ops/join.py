@@ -13,7 +13,9 @@ from steno.ir.expr import Builder, Expr, Scalar
 from steno.ir.index import Index
 from steno.ir.kinds import Map, Read
 from steno.ops.samples import filled, sample_dtypes
-from steno.ops.shape import Shape, all_weak, same_dtype, slice_
+from steno.ops.shape import Shape, all_weak, pad, same_dtype, scalar_zero, slice_
+from steno.transforms import rules
+from steno.transforms.rules import LINEAR, Axis, Linear, Zero, align, along, instantiate, shifted
 
 # concatenate, stack
 
@@ -96,6 +98,49 @@ def _concatenate_samples() -> Iterable[Any]:
         yield tuple(filled(s, "float32", seed=k) for k, s in enumerate(shapes)), dict(dimension=dim)
 
 
+def _without_ends(parts: Sequence[Any]) -> tuple[int, int]:
+    """The range of the parts without the `Zero`s at its ends. Not all are `Zero`."""
+    kept = [k for k, x in enumerate(parts) if type(x) is not Zero]
+    return kept[0], kept[-1] + 1
+
+
+def _with_zeros(x: Any, axis: int, before: int, after: int) -> Any:
+    if not before and not after:
+        return x
+    config = tuple((before, after, 0) if d == axis else (0, 0, 0) for d in range(len(x.shape)))
+    return pad(x, scalar_zero(x.dtype), padding_config=config)
+
+
+def _joined(parts: Sequence[Any], dimension: int) -> Any:
+    """The concatenation of tangents or cotangents, of which some, not all, may be `Zero`; such ones at the ends are padding."""
+    first, last = _without_ends(parts)
+    inner = [instantiate(x) for x in parts[first:last]]
+    x = inner[0] if len(inner) == 1 else concatenate(*inner, dimension=dimension)
+    return _with_zeros(x, dimension, *(sum(z.shape[dimension] for z in zs) for zs in (parts[:first], parts[last:])))
+
+
+def _concatenate_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, dimension: int) -> tuple[Any, Any]:
+    return concatenate(*primals, dimension=dimension), _joined(tangents, dimension)
+
+
+def _concatenate_transpose(ct: Any, *xs: Any, dimension: int) -> list[Any]:
+    linear = [k for k, x in enumerate(xs) if type(x) is Linear]
+    sizes = tuple(x.shape[dimension] for x in xs)
+    if len(linear) > 1:
+        parts = split(ct, sizes=sizes, axis=dimension)
+        return [part if k in linear else None for k, part in enumerate(parts)]
+    (k,) = linear
+    begin = sum(sizes[:k])
+    out: list[Any] = [None] * len(xs)
+    out[k] = slice_(
+        ct,
+        start_indices=tuple(begin if d == dimension else 0 for d in range(len(ct.shape))),
+        limit_indices=tuple(begin + sizes[k] if d == dimension else n for d, n in enumerate(ct.shape)),
+        strides=None,
+    )
+    return out
+
+
 concatenate = Op(
     "concatenate",
     typ=_concatenate_typ,
@@ -103,6 +148,9 @@ concatenate = Op(
     lower=_concatenate_lower,
     expand=_concatenate_expand,
     samples=_concatenate_samples,
+    jvp=_concatenate_jvp,
+    transpose=_concatenate_transpose,
+    batch=along("dimension"),
 )
 
 
@@ -140,8 +188,38 @@ def _stack_samples() -> Iterable[Any]:
         yield tuple(filled(shape, "float32", seed=k) for k in range(n)), dict(axis=axis)
 
 
+def _stacked(parts: Sequence[Any], axis: int) -> Any:
+    """As `_joined`, along a new axis."""
+    first, last = _without_ends(parts)
+    inner = [instantiate(x) for x in parts[first:last]]
+    shape = inner[0].shape
+    x = rules.reshape(inner[0], (*shape[:axis], 1, *shape[axis:])) if len(inner) == 1 else stack(*inner, axis=axis)
+    return _with_zeros(x, axis, first, len(parts) - last)
+
+
+def _stack_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, axis: int) -> tuple[Any, Any]:
+    return stack(*primals, axis=axis), _stacked(tangents, axis)
+
+
+def _stack_transpose(ct: Any, *xs: Any, axis: int) -> list[Any]:
+    return [part if type(x) is Linear else None for x, part in zip(xs, unstack(ct, axis=axis), strict=True)]
+
+
+def _stack_batch(mapped: Axis, args: Sequence[Any], dims: Sequence[int | None], *, axis: int) -> tuple[Any, int]:
+    args, d = align(mapped, args, dims)
+    return (stack(*args, axis=axis), d + 1) if axis < d else (stack(*args, axis=axis + 1), d)
+
+
 stack = Op(
-    "stack", typ=_stack_typ, oracle=lambda *xs, axis: np.stack(xs, axis), lower=_stack_lower, expand=_stack_expand, samples=_stack_samples
+    "stack",
+    typ=_stack_typ,
+    oracle=lambda *xs, axis: np.stack(xs, axis),
+    lower=_stack_lower,
+    expand=_stack_expand,
+    samples=_stack_samples,
+    jvp=_stack_jvp,
+    transpose=_stack_transpose,
+    batch=_stack_batch,
 )
 
 
@@ -185,6 +263,9 @@ split = Op(
     expand=_split_expand,
     multiple_results=True,
     samples=_split_samples,
+    jvp=LINEAR,
+    transpose=lambda cts, x, *, sizes, axis: [_joined(cts, axis)],
+    batch=along("axis"),
 )
 
 
@@ -210,6 +291,13 @@ def _unstack_samples() -> Iterable[Any]:
         yield (filled(shape, "float32"),), dict(axis=axis)
 
 
+def _unstack_batch(mapped: Axis, args: Sequence[Any], dims: Sequence[int], *, axis: int) -> tuple[list[Any], list[int]]:
+    (x,), (d,) = args, dims
+    at = shifted(axis, d)
+    out = unstack(x, axis=at)
+    return out, [d - (at < d)] * len(out)
+
+
 unstack = Op(
     "unstack",
     typ=_unstack_typ,
@@ -217,4 +305,7 @@ unstack = Op(
     lower=_unstack_lower,
     multiple_results=True,
     samples=_unstack_samples,
+    jvp=LINEAR,
+    transpose=lambda cts, x, *, axis: [_stacked(cts, axis)],
+    batch=_unstack_batch,
 )
