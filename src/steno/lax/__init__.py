@@ -140,7 +140,6 @@ from steno.lax.records import (
     clz_p as clz_p,
     complex_p as complex_p,
     concatenate_p as concatenate_p,
-    cond_p as cond_p,
     conj_p as conj_p,
     convert_element_type_p as convert_element_type_p,
     copy_p as copy_p,
@@ -175,7 +174,6 @@ from steno.lax.records import (
     le_p as le_p,
     le_to_p as le_to_p,
     lgamma_p as lgamma_p,
-    linear_solve_p as linear_solve_p,
     log1p_p as log1p_p,
     log2_p as log2_p,
     log_p as log_p,
@@ -213,7 +211,6 @@ from steno.lax.records import (
     rev_p as rev_p,
     round_p as round_p,
     rsqrt_p as rsqrt_p,
-    scan_p as scan_p,
     scatter_add_p as scatter_add_p,
     scatter_max_p as scatter_max_p,
     scatter_min_p as scatter_min_p,
@@ -242,7 +239,6 @@ from steno.lax.records import (
     top_k_p as top_k_p,
     transpose_p as transpose_p,
     unstack_p as unstack_p,
-    while_p as while_p,
     xor_p as xor_p,
     zeta_p as zeta_p,
 )
@@ -315,8 +311,8 @@ __getattr__, __dir__ = _on_demand(
     __name__,
     {
         "control_flow": (
-            "associative_scan", "cond", "custom_linear_solve", "custom_root", "fori_loop", "map", "platform_dependent", "scan", "switch",
-            "while_loop",
+            "associative_scan", "cond", "cond_p", "custom_linear_solve", "custom_root", "fori_loop", "linear_solve_p", "map",
+            "platform_dependent", "scan", "scan_p", "switch", "while_loop", "while_p",
         ),
         "parallel": (
             "all_gather", "all_to_all", "axis_index", "axis_size", "pbroadcast", "pcast", "pmax", "pmean", "pmin", "ppermute", "pshuffle",

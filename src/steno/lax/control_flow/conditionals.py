@@ -25,8 +25,7 @@ from steno.lax.control_flow.bodies import (
 )
 from steno.lax.elementwise import clamp, ne
 from steno.lax.operands import as_array, as_operand, convert
-from steno.ops.cond import Branches
-from steno.ops.cond import cond as cond_p
+from steno.ops.cond import Branches, cond as cond_p
 from steno.ops.control import reordered, same_type
 from steno.tracing import leaf_paths
 from steno.transforms.programs import remembered

@@ -29,8 +29,7 @@ from steno.lax.control_flow.bodies import (
 )
 from steno.lax.elementwise import add, lt
 from steno.lax.operands import as_array, convert
-from steno.lax.shape import concatenate, reshape, stack
-from steno.lax.shape import slice as slice_
+from steno.lax.shape import concatenate, reshape, slice as slice_, stack
 from steno.mapping import vmap
 from steno.ops.control import chosen, others, reordered, spread
 from steno.ops.scan import scan as scan_p

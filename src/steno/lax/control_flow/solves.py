@@ -11,9 +11,7 @@ from steno.core.pytree import treedef_tuple
 from steno.derivatives import linearize
 from steno.lax.control_flow.bodies import Body, body_of, operands_of
 from steno.ops.control import evaluate
-from steno.ops.implicit import LinearSolve, Root
-from steno.ops.implicit import custom_linear_solve as linear_solve_p
-from steno.ops.implicit import custom_root as root_p
+from steno.ops.implicit import LinearSolve, Root, custom_linear_solve as linear_solve_p, custom_root as root_p
 from steno.transforms.backward import transpose_jaxpr
 from steno.tree_util import PyTreeDef, tree_flatten, tree_unflatten
 
