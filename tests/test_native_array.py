@@ -12,9 +12,9 @@ import weakref
 import ml_dtypes
 import numpy as np
 import pytest
-from steno._native import ArrayImpl, ShapedArray
 
 from steno import _native
+from steno._native import ArrayImpl, ShapedArray
 
 
 class KeyDType:

@@ -9,8 +9,7 @@ import pytest
 from peer import NO_JAX, Arr, Expr, Key, Ref, differences, peer, run_here
 
 import steno
-from steno import nn, random
-from steno import numpy as jnp
+from steno import nn, numpy as jnp, random
 
 needs_jax = pytest.mark.skipif(peer() is None, reason=NO_JAX)
 

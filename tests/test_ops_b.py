@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from steno._native import ArrayImpl
 
+from steno._native import ArrayImpl
 from steno.backends import cpu
 from steno.core import dtypes
 from steno.core.aval import ShapedArray

@@ -16,8 +16,7 @@ from steno.tracing import argument_names, parameters, trace_tree
 from steno.transforms.axes import bound_axes
 from steno.transforms.custom import hoist_tracers
 from steno.transforms.linearize import linearize_flat
-from steno.transforms.remat import name as name_p
-from steno.transforms.remat import remat as remat_p
+from steno.transforms.remat import name as name_p, remat as remat_p
 from steno.transforms.rules import as_array, as_value, is_differentiable
 from steno.tree_util import PyTreeDef, tree_flatten, tree_map, tree_unflatten
 

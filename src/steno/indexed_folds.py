@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from steno import lax
-from steno import numpy as jnp
+from steno import lax, numpy as jnp
 from steno.core import dtypes
 from steno.core.errors import ConcretizationTypeError
 from steno.numpy.operands import Tracer, as_array, convert

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, Final
 
-from steno import lax
-from steno import numpy as jnp
+from steno import lax, numpy as jnp
 from steno.api import jit
 from steno.custom_derivatives import custom_jvp
 from steno.numpy.operands import check_arraylike, promoted_inexact, strong

@@ -11,9 +11,7 @@ import numpy as np
 from steno import lax
 from steno.core import dtypes
 from steno.lax import records as p
-from steno.numpy import elementwise as e
-from steno.numpy import linear, manipulation
-from steno.numpy import reductions as r
+from steno.numpy import elementwise as e, linear, manipulation, reductions as r
 from steno.numpy.operands import Array, ArrayLike, DTypeLike, as_array, canonical_axes, promoted, promoted_inexact, strong
 
 _LATER: Final = frozenset((

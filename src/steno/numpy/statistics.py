@@ -14,8 +14,7 @@ from steno.core import dtypes
 from steno.core.config import numpy_dtype_promotion
 from steno.core.errors import ConcretizationTypeError
 from steno.lax import records as p
-from steno.numpy import elementwise as e
-from steno.numpy import reductions as r
+from steno.numpy import elementwise as e, reductions as r
 from steno.numpy.creation import asarray, linspace
 from steno.numpy.linear import matmul
 from steno.numpy.manipulation import moveaxis

@@ -12,8 +12,7 @@ from steno import lax
 from steno.core import dtypes
 from steno.core.config import numpy_rank_promotion
 from steno.lax import records as p
-from steno.numpy import elementwise as e
-from steno.numpy import reductions as r
+from steno.numpy import elementwise as e, reductions as r
 from steno.numpy.at import _IndexUpdateRef
 from steno.numpy.indexing import getitem
 from steno.numpy.manipulation import moveaxis

@@ -4,10 +4,12 @@ import importlib as _importlib
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 if _TYPE_CHECKING:
-    from steno.indexed_folds import segment_max as segment_max
-    from steno.indexed_folds import segment_min as segment_min
-    from steno.indexed_folds import segment_prod as segment_prod
-    from steno.indexed_folds import segment_sum as segment_sum
+    from steno.indexed_folds import (
+        segment_max as segment_max,
+        segment_min as segment_min,
+        segment_prod as segment_prod,
+        segment_sum as segment_sum,
+    )
 
 _ON_DEMAND = frozenset(("segment_max", "segment_min", "segment_prod", "segment_sum"))
 """Functions built on the faces, which are built on the ops: imported when they are first used."""

@@ -26,8 +26,19 @@ from steno.ir.kinds import Map, Read, Scalar
 from steno.ir.narrow import FORMATS, FloatFormat
 from steno.ops.oracle import Oracle
 from steno.ops.samples import filled
-from steno.transforms.rules import ELEMENTWISE, Axis, ForOp, broadcast, by_argument, by_operand, full, inserted, to_dim, zeros
-from steno.transforms.rules import ZERO as NO_DERIVATIVE
+from steno.transforms.rules import (
+    ELEMENTWISE,
+    ZERO as NO_DERIVATIVE,
+    Axis,
+    ForOp,
+    broadcast,
+    by_argument,
+    by_operand,
+    full,
+    inserted,
+    to_dim,
+    zeros,
+)
 
 Domain = frozenset[Any]
 
