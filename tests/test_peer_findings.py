@@ -253,3 +253,44 @@ def test_membership() -> None:
     for item, x, error in ((1, jnp.array(1), ValueError), (jnp.arange(2), jnp.arange(2), ValueError), (None, jnp.arange(2), TypeError)):
         with pytest.raises(error, match="__contains__"):
             _ = item in x
+
+
+def test_monitoring() -> None:
+    seen: list[str] = []
+
+    def listener(event: str, duration: float, **kwargs: object) -> None:
+        assert duration >= 0 and kwargs["fun_name"] == "f"
+        seen.append(event.rsplit("/", 1)[1])
+
+    def f(x: object) -> object:
+        return x
+
+    fun = steno.jit(f)
+    steno.monitoring.register_event_duration_secs_listener(listener)
+    try:
+        fun(1.0), fun(2.0)
+        assert seen == ["jaxpr_trace_duration", "jaxpr_to_mlir_module_duration", "backend_compile_duration"]
+    finally:
+        steno.monitoring.unregister_event_duration_listener(listener)
+    fun(1)
+    assert len(seen) == 3
+    values: list[object] = []
+    steno.monitoring.register_scalar_listener(lambda *a, **k: values.append((a, k)))
+    steno.monitoring.record_scalar("size", 3, unit="m")
+    assert values == [(("size", 3), {"unit": "m"})]
+    steno.monitoring.clear_event_listeners()
+    steno.monitoring.record_scalar("size", 4)
+    assert len(values) == 1
+
+
+def test_vectorize_of_none_and_unequal_ranks() -> None:
+    f = jnp.vectorize(lambda x, y: x if y is None else x + y)
+    x = jnp.arange(3)
+    np.testing.assert_array_equal(f(x, None), x)
+    np.testing.assert_array_equal(f(x, x), x + x)
+    with pytest.raises(ValueError, match="None"):
+        jnp.vectorize(lambda x, y: x, signature="(k),(k)->(k)")(x, None)
+    with steno.numpy_rank_promotion("raise"):
+        assert f(jnp.zeros((2, 3)), jnp.zeros(())).shape == (2, 3)
+        with pytest.raises(ValueError, match="rank"):
+            f(jnp.zeros((2, 3)), x)

@@ -4,6 +4,7 @@ from steno import (
     dtypes as dtypes,
     errors as errors,
     lax as lax,
+    monitoring as monitoring,
     numpy as numpy,
     sharding as sharding,
     stages as stages,

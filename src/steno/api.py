@@ -12,13 +12,11 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any, Final, final
 
-from steno import backends, retrace
+from steno import backends, monitoring, retrace
 from steno._native import JitEntry, JitFunction, config_token, current_trace, global_config_token
 from steno.backends import finite
 from steno.core import source
-from steno.core.config import config
-from steno.core.config import disable_jit as _disable_jit
-from steno.core.config import explain_cache_misses as _log_cache_misses
+from steno.core.config import config, disable_jit as _disable_jit, explain_cache_misses as _log_cache_misses
 from steno.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, eval_jaxpr, literal_value
 from steno.core.record import record
 from steno.core.trace import Tracer, escaped, named_scope
@@ -183,6 +181,7 @@ class Traces:
             _with_statics(fun, key), key.tree, key.avals, "jit", user_fun=fun, positions=key.dynamic if key.statics else None
         )
         seconds = retrace.now() - start
+        monitoring.record_event_duration_secs(monitoring.TRACE, seconds, fun_name=source.function_name(fun))
         program = Program(
             fun=weakly(fun),
             name=source.function_name(fun),
@@ -309,6 +308,8 @@ def _compile(program: Program, overrides: Mapping[str, Any] | None = None, *, op
     program.usable = usable_donations(program)
     executable = backends.current().compile(program.closed, donated=program.usable, options=tuple(compiler_options.items()))
     seconds = retrace.now() - start
+    monitoring.record_event_duration_secs(monitoring.LOWER, 0.0, fun_name=program.name)  # lowering is a part of compiling
+    monitoring.record_event_duration_secs(monitoring.COMPILE, seconds, fun_name=program.name)
     if program.record is not None:
         program.record.compile_seconds += seconds
     retrace.log_compilation(program.name, seconds)

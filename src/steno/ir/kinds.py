@@ -120,8 +120,8 @@ class Library:
 @final
 @record(frozen=True)
 class Host:
-    """Calls `callback(*ArrayImpls) -> sequence of arrays` with the GIL. `ordered`: keeps program order among ordered ones. `pure`: runs only for
-    its results, and once for all equal calls."""
+    """Calls `callback(*ArrayImpls) -> sequence of arrays` with the GIL. `ordered`: keeps program order among ordered ones.
+    `pure`: runs only for its results, and once for all equal calls."""
 
     callback: Callable[..., Any]
     ordered: bool
