@@ -314,13 +314,24 @@ def _div_oracle(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return _complex_div_oracle(x, y) if x.dtype.kind == "c" else direct(primitive("div"))(x, y)
 
 
+def _div_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+    """(g - h x / y) / y"""
+    out, y = div(*primals), primals[1]
+    g, h = tangents
+    if type(h) is Zero:
+        return out, zero_of(out) if type(g) is Zero else broadcast(div(g, y), out.shape)
+    if type(g) is Zero:
+        return out, mul(h, neg(mul(primals[0], integer_pow(y, y=-2))))
+    return out, div(sub(g, mul(h, out)), y)
+
+
 div = binary(
     "div",
     NUMBER,
     oracle=_div_oracle,
     scalar=lambda b, x, y: b.div(x, y),
     complex_ulps=4,
-    jvp=(lambda g, out, x, y: div(g, y), lambda g, out, x, y: mul(g, neg(div(out, y)))),
+    jvp=ForOp(lambda op: _div_jvp),
     transpose=(lambda ct, x, y: div(ct, y), None),
 )
 """Integers: truncates; x / 0 is -1 (all bits set), the least integer / -1 is itself."""
@@ -414,8 +425,6 @@ def _integer_pow_tangent(g: Any, out: Any, x: Any, *, y: int) -> Any:
         return zero_of(out)
     if y == 1:
         return g
-    if y == -1:
-        return mul(g, neg(square(out)))
     return mul(g, mul(number(x, y), x if y == 2 else integer_pow(x, y=y - 1)))
 
 

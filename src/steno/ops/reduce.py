@@ -15,26 +15,27 @@ import numpy as np
 from steno.core import dtypes
 from steno.core.aval import ShapedArray, typed_scalar
 from steno.core.jaxpr import ClosedJaxpr, Jaxpr, eval_jaxpr, open_jaxpr
-from steno.core.op import OPS, Op
+from steno.core.op import Op
 from steno.core.trace import trace_to_jaxpr
 from steno.ir.expr import I64, Builder, Expr, Scalar
 from steno.ir.kinds import Cumulative, Map, Reduce
 from steno.ir.narrow import FORMATS
 from steno.ops.arithmetic import add, div, less, max_, maximum, minimum, mul
 from steno.ops.compare import eq, lt, select_n
-from steno.ops.families import ANY, BOOL, INT, NUMBER, REAL, Domain, check_domain, converted, edges, operandwise, ordered
-from steno.ops.families import later as op_named
+from steno.ops.families import ANY, BOOL, INT, NUMBER, REAL, Domain, check_domain, converted, edges, later as op_named, operandwise, ordered
 from steno.ops.inline import lanes_function, scalar_function
 from steno.ops.join import concatenate
 from steno.ops.oracle import Oracle, as_dtype, complex_mul, earlier, fold, highest, later, lowest, widen
 from steno.ops.samples import filled, small
-from steno.ops.shape import broadcast_in_dim, pad, reshape, slice_, squeeze, transpose
+from steno.ops.scan import scan
+from steno.ops.shape import broadcast_in_dim, pad, reshape, rev, slice_, squeeze, transpose
 from steno.transforms import rules
 from steno.transforms.batching import batch_flat, batch_jaxpr
 from steno.transforms.forward import jvp_flat
 from steno.transforms.linearize import linearize_flat
 from steno.transforms.rules import (
     LINEAR,
+    ZERO as NO_DERIVATIVE,
     Axis,
     Linear,
     Zero,
@@ -44,13 +45,12 @@ from steno.transforms.rules import (
     by_operand,
     full,
     permute,
+    reduction as dropping,
     shifted,
     sum_over,
     to_dim,
     zero_of,
 )
-from steno.transforms.rules import ZERO as NO_DERIVATIVE
-from steno.transforms.rules import reduction as dropping
 
 Shape = tuple[int, ...]
 
@@ -198,8 +198,10 @@ def _product_of_others(x: Any, axes: Shape) -> Any:
     else:
         moved = permute(x, order)
         flat, axis = rules.reshape(moved, (math.prod(moved.shape[: len(axes)]), *moved.shape[len(axes) :])), 0
-    before, behind = (previous(cumprod(flat, axis=axis, reverse=r), axis, r, 1) for r in (False, True))
-    out = mul(before, behind)
+    if flat.shape[axis] == 2:
+        out = rev(flat, dimensions=(axis,))
+    else:
+        out = mul(*(previous(cumprod(flat, axis=axis, reverse=r), axis, r, 1) for r in (False, True)))
     return out if len(axes) == 1 else permute(rules.reshape(out, moved.shape), [order.index(a) for a in range(len(order))])
 
 
@@ -468,7 +470,7 @@ def _as_scan(*args: Any, computation: Any, jaxpr: Jaxpr | ClosedJaxpr, dimension
     closed = jaxpr if isinstance(jaxpr, ClosedJaxpr) else ClosedJaxpr(jaxpr, ())
     body, _ = batch_jaxpr(closed, Axis(None, width), [True] * (2 * n), True)
     starts = [broadcast(i, (width,), ()) for i in args[n:]]
-    out = OPS["scan"](*starts, *rows, jaxpr=body, length=count, reverse=False, unroll=1, num_consts=0, num_carry=n)
+    out = scan(*starts, *rows, jaxpr=body, length=count, reverse=False, unroll=1, num_consts=0, num_carry=n)
     return [rules.reshape(y, kept) for y in out]
 
 

@@ -57,8 +57,18 @@ from steno.ops.families import (
 )
 from steno.ops.oracle import Oracle, complex_mul, complex_of, direct, widen, wider
 from steno.ops.samples import filled, small
-from steno.transforms.rules import ELEMENTWISE, ForOp, Linear, Zero, broadcast, by_argument, full, unbroadcast, zero_of
-from steno.transforms.rules import add as sum_of_tangents
+from steno.transforms.rules import (
+    ELEMENTWISE,
+    ForOp,
+    Linear,
+    Zero,
+    add as sum_of_tangents,
+    broadcast,
+    by_argument,
+    full,
+    unbroadcast,
+    zero_of,
+)
 
 INEXACT = FLOAT | COMPLEX
 
@@ -119,7 +129,7 @@ log = elementary("log", INEXACT, np.log, 1, jvp=lambda g, out, x: div(g, x))
 log2 = elementary("log2", INEXACT, np.log2, 1, jvp=lambda g, out, x: div(g, mul(number(x, LOG_2), x)))
 log1p = elementary("log1p", INEXACT, np.log1p, 1, jvp=lambda g, out, x: div(g, _one_plus(x)))
 sin = elementary("sin", INEXACT, np.sin, 1, jvp=lambda g, out, x: mul(g, cos(x, accuracy=None)))
-cos = elementary("cos", INEXACT, np.cos, 1, jvp=lambda g, out, x: mul(g, neg(sin(x, accuracy=None))))
+cos = elementary("cos", INEXACT, np.cos, 1, jvp=lambda g, out, x: neg(mul(g, sin(x, accuracy=None))))
 tan = elementary("tan", INEXACT, np.tan, 1, jvp=lambda g, out, x: mul(g, _one_plus(square(out))))
 asin = elementary("asin", INEXACT, np.arcsin, 1, jvp=lambda g, out, x: mul(g, _root_of(one_minus_square(x))))
 acos = elementary("acos", INEXACT, np.arccos, 1, jvp=lambda g, out, x: mul(g, neg(_root_of(one_minus_square(x)))))
@@ -191,7 +201,7 @@ erfc = elementary("erfc", FLOAT, oracle.erfc, 1, jvp=lambda g, out, x: mul(g, _g
 
 
 def _erf_inv_tangent(g: Any, out: Any, x: Any) -> Any:
-    return mul(g, mul(number(x, 1 / TWO_OVER_ROOT_PI), exp(square(out), accuracy=None)))
+    return mul(number(x, 1 / TWO_OVER_ROOT_PI), mul(g, exp(square(out), accuracy=None)))
 
 
 erf_inv = elementary("erf_inv", FLOAT, oracle.erf_inv, 1, jvp=_erf_inv_tangent)
