@@ -42,6 +42,11 @@ def place_repeat(s: Scheduler, node: Node, kind: Repeat) -> None:
     step = s.new_step()
     s.depend(step, copies)
     step.reads.update(node.results[:carries])
+    if kind.length == 0:  # the carries as they came
+        for v in node.results:
+            s.buffer(v)
+            s.producer[v] = step
+        return
 
     def fixed(values: list[Value]) -> list[Argument]:
         return [Fixed(s.whole(v, step)) for v in values]
