@@ -294,3 +294,33 @@ def test_vectorize_of_none_and_unequal_ranks() -> None:
         assert f(jnp.zeros((2, 3)), jnp.zeros(())).shape == (2, 3)
         with pytest.raises(ValueError, match="rank"):
             f(jnp.zeros((2, 3)), x)
+
+
+def test_what_jit_does_not_take() -> None:
+    def generator(x: object) -> object:
+        yield x
+
+    class Wrapped:
+        def __jax_array__(self) -> object:
+            return jnp.arange(4)
+
+    with pytest.raises(TypeError, match="generator"):
+        steno.jit(generator)
+    with pytest.raises(TypeError, match="staticmethod"):
+        steno.jit(staticmethod(lambda x: x))
+    with pytest.raises(ValueError, match="__jax_array__"):
+        steno.jit(lambda x: x)(Wrapped())
+    masked = np.ma.array([1, 2], mask=[True, False])
+    with pytest.raises(ValueError, match="masked"):
+        steno.jit(lambda x: x)(masked)
+    np.testing.assert_array_equal(jnp.array(masked), [1, 2])
+
+
+def test_shapes_of_anything_with_a_shape() -> None:
+    class Described:
+        def __init__(self, *shape: int) -> None:
+            self.shape, self.dtype = shape, np.dtype("float32")
+
+    out = steno.eval_shape(lambda a, b: jnp.dot(a, b["x"]), Described(3, 4), {"x": Described(4, 5)})
+    assert out == steno.ShapeDtypeStruct((3, 5), "float32")
+    assert steno.eval_shape(lambda a: a + 1, steno.core.ShapedArray((2,), np.float32)).shape == (2,)
