@@ -78,6 +78,16 @@ def test_quotients() -> None:
     compare_all(derivatives("lambda x: 1 / x", POINTS), rtol=1e-5)
 
 
+def test_zeta_and_polygamma() -> None:
+    s, q = grid([1.5, 2.0, 3.0, 7.0, 20.0], [0.1, 1.0, 2.5, 30.0, 1000.0])
+    n, x = grid([0.0, 1.0, 2.0, 5.0], [0.1, 1.0, 2.5, 30.0, -0.5, -1.25])
+    variables = {"s": Arr(s), "q": Arr(q), "n": Arr(n), "x": Arr(x)}
+    calls = [Expr("lax.zeta(s, q)", **variables), Expr("lax.polygamma(n, x)", **variables)]
+    calls += derivatives("lambda x: lax.polygamma(1.0, x)", x) + derivatives("lax.digamma", x)
+    calls += [Expr("jax.grad(jax.grad(jax.grad(lax.lgamma)))(1.5)"), Expr("lax.zeta(2, 3.0)"), Expr("lax.polygamma(jnp.int32(1), 2.0)")]
+    compare_all(calls, rtol=2e-5)
+
+
 def test_powers() -> None:
     calls = []
     for n in (-2, -1, 0, 1, 2, 3):
@@ -140,7 +150,7 @@ def test_sorting() -> None:
 def test_norms() -> None:
     zero, x = np.zeros(3, np.float32), np.array([3, 0, -4], np.float32)
     calls = [c for v in (zero, x) for n in ("2", "1", "jnp.inf") for c in derivatives(f"lambda x: jnp.linalg.norm(x, ord={n})", v)]
-    calls += derivatives("lambda x: jnp.abs(x).max()", x)
+    calls += derivatives("lambda x: jnp.abs(x).max()", x) + [Expr(f"jnp.linalg.norm(jnp.zeros({s}), ord=jnp.inf)") for s in ("0", "(2, 0)")]
     calls += derivatives("jax.nn.logsumexp", HARD[3]) + derivatives("jax.nn.softmax", HARD[3])
     compare_all(calls, rtol=1e-5)
 
