@@ -324,3 +324,10 @@ def test_shapes_of_anything_with_a_shape() -> None:
     out = steno.eval_shape(lambda a, b: jnp.dot(a, b["x"]), Described(3, 4), {"x": Described(4, 5)})
     assert out == steno.ShapeDtypeStruct((3, 5), "float32")
     assert steno.eval_shape(lambda a: a + 1, steno.core.ShapedArray((2,), np.float32)).shape == (2,)
+
+
+def test_promotion_of_types_keeps_their_width() -> None:
+    assert jnp.promote_types("float32", "complex128") == np.complex128
+    assert jnp.promote_types(int, int) == np.int64 and jnp.promote_types(float, "float16") == np.float16
+    assert jnp.result_type("float32", "complex128") == np.complex64
+    assert jnp.result_type(None) == np.float32
