@@ -452,8 +452,9 @@ def result_type(*args: Any, return_weak_type_flag: bool = False) -> Any:
 
 
 def promote_types(a: Any, b: Any) -> Any:
-    """The dtype two dtypes promote to; Python's int, float and complex count as weak types. A 64-bit dtype that was given stays one, whether
-    or not arrays have it."""
+    """The dtype two dtypes promote to; Python's int, float and complex count as weak types.
+
+    A 64-bit dtype that was given stays one, whether or not arrays have it."""
     nodes = [t if isinstance(t, type) and t in _WIDEST else as_dtype(t) for t in (a, b)]
     if nodes[0] == nodes[1]:
         out = nodes[0]
@@ -461,7 +462,9 @@ def promote_types(a: Any, b: Any) -> Any:
         return result_type(*nodes)
     else:
         out = _join(config._state.numpy_dtype_promotion, frozenset(nodes))
-    return _WIDEST[out] if out in _WIDEST else out if out in nodes else canonical(out)
+    if out in _WIDEST:
+        return _WIDEST[out]
+    return out if out in nodes or kind(out) not in "iu" else canonical(out)
 
 
 _WIDEST: Final[dict[Any, Any]] = {int: int64, float: float64, complex: complex128}
