@@ -280,3 +280,15 @@ def test_cumulative_and_empty():
     check(lambda x: cumsum(x, axis=1, reverse=True), RNG.random((5, 7), dtype=np.float32))
     check(lambda x: [total(x, (0,)), exp(x)], np.zeros((0, 3), np.float32))
     check(lambda x: max_(x, np.float32(0)), np.zeros((2, 0), np.float32))
+
+
+def test_outer_products_fuse():
+    dims = (((), ()), ((0,), (0,)))
+
+    def f(x, y):
+        p = dot_general(x, y, dimension_numbers=dims, precision=None, preferred_element_type=np.dtype("float32"), out_sharding=None)
+        return add(p, np.float32(1))
+
+    (kernel,) = statements(f, f32(7, 20), f32(7, 30))
+    assert isinstance(kernel, Kernel)
+    check(f, RNG.standard_normal((7, 20), dtype=np.float32), RNG.standard_normal((7, 30), dtype=np.float32))
