@@ -106,6 +106,8 @@ def test_masks_without_elements() -> None:
 
 def test_a_python_int_beyond_int32_is_written() -> None:
     assert int(jnp.zeros(1, jnp.uint32).at[0].set(2**32 - 1)[0]) == 2**32 - 1
+    with pytest.raises(OverflowError):
+        jnp.zeros(1, jnp.int32).at[0].set(2**32 - 1)
 
 
 def test_known_positions_are_checked_when_asked() -> None:

@@ -155,8 +155,9 @@ def update(
     if isinstance(values, bool | int | float | complex) and not isinstance(values, np.generic):
         _check_cast(values, x)
         with np.errstate(all="ignore"):
-            held = np.asarray(values).astype(own.dtype)[()] if dtypes.kind(own.dtype) in "iu" and isinstance(values, int) else None
-            v = TypedScalar(scalar_value(values, own.dtype) if held is None else held, scalar_aval(own.dtype, own.weak_type))
+            # an int that the array holds is fine, also beyond the default integer type
+            held = own.dtype == np.uint32 and isinstance(values, int) and 0 <= values < 1 << 32
+            v = TypedScalar(np.uint32(values) if held else scalar_value(values, own.dtype), scalar_aval(own.dtype, own.weak_type))
     else:
         v = asarray(values)
         _check_cast(v, x)
