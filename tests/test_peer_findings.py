@@ -61,6 +61,7 @@ def test_statistics_under_strict_promotion() -> None:
 
 def test_cov_of_a_dtype() -> None:
     assert jnp.cov(jnp.arange(5), dtype="bfloat16").dtype == jnp.bfloat16
+    assert np.isnan(jnp.cov(jnp.zeros((1, 0))))
     with pytest.raises(ValueError, match="float or complex"):
         jnp.cov(jnp.arange(5), dtype=int)
 

@@ -429,6 +429,7 @@ def cov(
         ddof = 0 if bias else 1
     n = x.shape[1]
     real = np.dtype(f"float{x.aval.dtype.itemsize * 4}") if dtypes.is_complex(x.aval.dtype) else x.aval.dtype
+    wide = dtypes.float32 if dtypes.itemsize_bits(real) < 32 else real  # weights can be far apart
     w: Any = None
     if fweights is not None:
         f = as_array("cov", fweights)
@@ -438,19 +439,19 @@ def cov(
             raise RuntimeError(f"cov: there must be a fweight for each of the {n} observations, got {f.shape[0]}")
         if dtypes.kind(f.aval.dtype) not in "iu":
             raise TypeError(f"cov: fweights must hold integers, got dtype {dtypes.name(f.aval.dtype)}")
-        w = convert(e.abs(f), real)
+        w = convert(e.abs(f), wide)
     if aweights is not None:
         a = as_array("cov", aweights)
         if a.ndim != 1:
             raise RuntimeError(f"cov: aweights must be a vector, got shape {a.shape}")
         if a.shape[0] != n:
             raise RuntimeError(f"cov: there must be an aweight for each of the {n} observations, got {a.shape[0]}")
-        a = convert(e.abs(a), real)
+        a = convert(e.abs(a), wide)
         w = a if w is None else e.multiply(w, a)
-    mean, total = r.average(x, 1, None if w is None else w, returned=True)
+    mean, total = r.average(x if w is None or wide == real else convert(x, wide), 1, w, returned=True)
     total = lax.index_in_dim(strong(total), 0, 0, False)
     if w is None:
-        norm: Any = e.const(n - ddof, real)
+        norm: Any = e.const(max(n - ddof, 0), real)
     elif ddof == 0:
         norm = convert(total, real)
     elif aweights is None:
@@ -458,7 +459,7 @@ def cov(
     else:
         norm = convert(e.subtract(total, e.divide(e.multiply(ddof, r.sum(e.multiply(w, a))), total)), real)
     centered = p.sub_p(x, lax.broadcast_in_dim(convert(mean, x.aval.dtype), x.shape, (0,)))
-    other = centered if w is None else e.multiply(centered, lax.broadcast_to_rank(w, 2))
+    other = centered if w is None else e.multiply(centered, lax.broadcast_to_rank(convert(w, real), 2))
     other = e.conj(lax.transpose(other, (1, 0)))
     out = matmul(centered, convert(other, x.aval.dtype))
     out = e.divide(out, norm)
