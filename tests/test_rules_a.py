@@ -239,6 +239,9 @@ def _reduce_cases() -> Iterator[Case]:
 NOT_BY_DIFFERENCES = {"nextafter", "polygamma", "stop_gradient", "zeta"}
 
 
+ORDERS = {"zeta", "polygamma"}  # whose first operand has no derivative
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_rules(name: str) -> None:
     tried = list(cases(name))
@@ -314,6 +317,51 @@ def test_no_derivative(name: str) -> None:
         ((out, tangent),) = seen
         assert type(tangent) is Zero and tangent.aval is out.to_tangent_aval()
         assert (tangent.dtype == dtypes.float0) is not is_differentiable(out)
+
+
+CASTS = {
+    "half": {dtypes.float64: dtypes.float16},
+    "brain": {dtypes.float64: dtypes.bfloat16},
+    "single": {dtypes.float64: dtypes.float32, dtypes.complex128: dtypes.complex64},
+}
+
+
+@pytest.mark.parametrize("cast", CASTS)
+def test_dtypes(cast: str) -> None:
+    """Tangents and cotangents have the dtypes of their values, to second order (`enable_checks` looks at each rule's)."""
+    done = 0
+    for name, (args, params) in ((n, c) for n in NAMES if n not in ORDERS for c in cases(n)):
+        op = RECORDS[name]
+        avals = [a.update(dtype=CASTS[cast].get(a.dtype, a.dtype)) for a in map(logical, args)]
+        which = [k for k, a in enumerate(avals) if is_differentiable(a)]
+        try:
+            results = op.typ(*avals, **params)
+        except (TypeError, ValueError):
+            continue  # not of the op's domain
+        if not which or not all(is_differentiable(a) for a in (results if op.multiple_results else [results])):
+            continue
+
+        def pulled(*args: Any, op: Op = op, params: Any = params, which: Any = which) -> Any:
+            y, back = steno.vjp(lambda *xs: op(*_with(args, which, xs), **params), *(args[k] for k in which))
+            return back(y)
+
+        def twice(*args: Any, pulled: Any = pulled, which: Any = which) -> list[Any]:
+            xs = [args[k] for k in which]
+            first, second = steno.jvp(lambda *xs: pulled(*_with(args, which, xs)), xs, xs)
+            return [*first, *second]
+
+        with steno.enable_checks(True):
+            out = trace_to_jaxpr(twice, avals).out_avals
+        assert [(a.shape, a.dtype) for a in out] == [(avals[k].shape, avals[k].dtype) for k in which] * 2, (name, params)
+        done += 1
+    assert done > 50
+
+
+def _with(args: Any, which: list[int], xs: Any) -> list[Any]:
+    out = list(args)
+    for k, x in zip(which, xs, strict=True):
+        out[k] = x
+    return out
 
 
 @pytest.mark.parametrize("name", ["zeta", "polygamma"])
