@@ -292,3 +292,17 @@ def test_outer_products_fuse():
     (kernel,) = statements(f, f32(7, 20), f32(7, 30))
     assert isinstance(kernel, Kernel)
     check(f, RNG.standard_normal((7, 20), dtype=np.float32), RNG.standard_normal((7, 30), dtype=np.float32))
+
+
+def test_narrow_product_is_read_by_what_joins_its_rounding():
+    dims = (((1,), (1,)), ((), ()))
+    bf16 = np.dtype("bfloat16")
+
+    def f(x):
+        p = dot_general(x, x, dimension_numbers=dims, precision=None, preferred_element_type=bf16, out_sharding=None)
+        return [div(p, np.asarray(4, bf16)), mul(p, p)]
+
+    x = RNG.standard_normal((11, 5), dtype=np.float32).astype(bf16)
+    p = program(f, ShapedArray(x.shape, bf16))
+    for g, w in zip(cpu.compile(p).run([x]), reference.compile(p).run([x]), strict=True):
+        np.testing.assert_allclose(to_ndarray(g).astype(np.float32), to_ndarray(w).astype(np.float32), rtol=2**-6, atol=2**-6)

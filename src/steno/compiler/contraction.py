@@ -55,6 +55,8 @@ def place_contract(s: Scheduler, node: Node) -> None:
         s.add_map(g, rounded)
         s.outputs.add(rounded.results[0])  # its buffer is the result's: never only local
         s.producer[result] = g.step
+        s.group_of[result] = g
+        g.scalars[result] = g.scalars[rounded.results[0]]
 
 
 def matrix_operand(

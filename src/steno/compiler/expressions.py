@@ -210,7 +210,7 @@ class Expressions:
                 raise NotInRow
             return self.load(g, v, linear(index, v.shape), guard)
         if v in self.stored or isinstance(kind, Input):
-            if self.group_of.get(v) is g:
+            if self.group_of.get(v) is g or self.producer.get(v) is g.step:
                 raise NotInRow
             offset = index[0] if isinstance(index, Flat) else linear(index, v.shape)
             return self.load(g, v, offset, guard)
