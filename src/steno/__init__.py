@@ -1,11 +1,14 @@
 """steno: JAX's programming model on the CPU, with a compiler of its own."""
 
+import importlib as _importlib
+
 from steno import (
     dtypes as dtypes,
     errors as errors,
     lax as lax,
     monitoring as monitoring,
     numpy as numpy,
+    ops as ops,
     sharding as sharding,
     stages as stages,
     tree as tree,
@@ -86,3 +89,15 @@ __getattr__, __dir__ = _on_demand(
     },
     submodules=("ad_checkpoint", "custom_batching", "debug", "flatten_util", "nn", "random", "test_util"),
 )  # fmt: skip
+
+
+def _segment_function(name: str) -> object:
+    """`jax.ops` has the name of the package of ops. Its functions are built on the faces, so they are put there from here, on first use."""
+    if name not in ("segment_max", "segment_min", "segment_prod", "segment_sum"):
+        raise AttributeError(f"module 'steno.ops' has no attribute {name!r}")
+    value = getattr(_importlib.import_module("steno.indexed_folds"), name)
+    setattr(ops, name, value)
+    return value
+
+
+ops.__getattr__ = _segment_function
