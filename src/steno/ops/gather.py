@@ -60,7 +60,7 @@ def _typ(
         raise TypeError(
             f"gather: slice_sizes must lie between 0 and the operand's sizes, got {slice_sizes} for an operand of shape {x.shape}"
         )
-    if any(slice_sizes[d] != 1 for d in (*dn.collapsed_slice_dims, *dn.operand_batching_dims)):
+    if any(slice_sizes[d] != 1 for d in dn.collapsed_slice_dims) or any(slice_sizes[d] > 1 for d in dn.operand_batching_dims):
         raise TypeError(
             f"gather: slice_sizes must be 1 along collapsed and batching axes, got {slice_sizes} with collapsed_slice_dims "
             f"{dn.collapsed_slice_dims} "
@@ -215,7 +215,7 @@ def _batch(
         offsets, indices_batching = shifted(offsets, out), shifted(indices_batching, k)
         if d is not None:
             batching, indices_batching = joint_axes(batching, indices_batching, d, k)
-            slice_sizes = inserted(slice_sizes, d, 1)
+            slice_sizes = inserted(slice_sizes, d, min(axis.size, 1))
     numbers = GatherDimensionNumbers(offsets, collapsed, start_map, batching, indices_batching)
     return gather(x, indices, dimension_numbers=numbers, slice_sizes=slice_sizes, **params), out
 

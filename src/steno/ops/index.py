@@ -142,7 +142,7 @@ def _slice_batch(axis: Axis, args: Sequence[Any], dims: Dims, *, slice_sizes: tu
         numbers = GatherDimensionNumbers(window, (), axes)
     else:
         numbers = GatherDimensionNumbers(window, (), shifted(axes, d), (d,), (0,))
-        slice_sizes = inserted(slice_sizes, d, 1)
+        slice_sizes = inserted(slice_sizes, d, min(axis.size, 1))
     out = gather(
         x,
         indices,

@@ -120,7 +120,10 @@ def _joined(parts: Sequence[Any], dimension: int) -> Any:
 
 
 def _concatenate_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, dimension: int) -> tuple[Any, Any]:
-    return concatenate(*primals, dimension=dimension), _joined(tangents, dimension)
+    """A single tangent is padded. Several are joined with zeros and all, so that the transpose is one split."""
+    single = sum(type(t) is not Zero for t in tangents) == 1
+    parts = tangents if single else [instantiate(t) for t in tangents]
+    return concatenate(*primals, dimension=dimension), _joined(parts, dimension)
 
 
 def _concatenate_transpose(ct: Any, *xs: Any, dimension: int) -> list[Any]:
@@ -197,10 +200,6 @@ def _stacked(parts: Sequence[Any], axis: int) -> Any:
     return _with_zeros(x, axis, first, len(parts) - last)
 
 
-def _stack_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, axis: int) -> tuple[Any, Any]:
-    return stack(*primals, axis=axis), _stacked(tangents, axis)
-
-
 def _stack_transpose(ct: Any, *xs: Any, axis: int) -> list[Any]:
     return [part if type(x) is Linear else None for x, part in zip(xs, unstack(ct, axis=axis), strict=True)]
 
@@ -217,7 +216,7 @@ stack = Op(
     lower=_stack_lower,
     expand=_stack_expand,
     samples=_stack_samples,
-    jvp=_stack_jvp,
+    jvp=LINEAR,
     transpose=_stack_transpose,
     batch=_stack_batch,
 )
