@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 from collections.abc import Callable
 from typing import Any, final
@@ -256,17 +257,12 @@ class ufunc:
         return moveaxis(acc, 0, k)
 
 
-_ALL: dict[str, ufunc] = {}
-
-
 def _by_name(name: str) -> ufunc:
-    return _ALL[name]
+    return getattr(importlib.import_module("steno.numpy"), name)
 
 
-def _declare(func: Callable[..., Any], nin: int = 2, identity: Any = None, **methods: Any) -> ufunc:
-    made = ufunc(func, nin, 1, identity=identity, **methods)
-    _ALL[made.__name__] = made
-    return made
+def declare(func: Callable[..., Any], nin: int = 2, identity: Any = None, **methods: Any) -> ufunc:
+    return ufunc(func, nin, 1, identity=identity, **methods)
 
 
 def _without_dtype(reduction: Callable[..., Array]) -> Callable[..., Array]:
@@ -323,17 +319,15 @@ def _running(op: Any) -> Callable[..., Array]:
     return run
 
 
-add = _declare(e.add, identity=0, reduce=_sum, accumulate=lambda x, axis, dtype: r.cumsum(x, axis, dtype), at=_at("add"))
-multiply = _declare(e.multiply, identity=1, reduce=_prod, accumulate=lambda x, axis, dtype: r.cumprod(x, axis, dtype), at=_at("multiply"))
-subtract = _declare(e.subtract, at=_at("subtract"))
-negative = _declare(e.negative, nin=1)
-maximum = _declare(e.maximum, reduce=_without_dtype(r.amax), accumulate=_running(p.cummax_p), at=_at("max"))
-minimum = _declare(e.minimum, reduce=_without_dtype(r.amin), accumulate=_running(p.cummin_p), at=_at("min"))
-bitwise_and = _declare(e.bitwise_and, identity=-1, reduce=_bits(lax.reduce_and, -1, e.bitwise_and))
-bitwise_or = _declare(e.bitwise_or, identity=0, reduce=_bits(lax.reduce_or, 0, e.bitwise_or))
-bitwise_xor = _declare(e.bitwise_xor, identity=0, reduce=_bits(lax.reduce_xor, 0, e.bitwise_xor))
-logical_and = _declare(e.logical_and, identity=True, reduce=_logical(_bits(lax.reduce_and, 1, e.logical_and)))
-logical_or = _declare(e.logical_or, identity=False, reduce=_logical(_bits(lax.reduce_or, 0, e.logical_or)))
-logical_xor = _declare(e.logical_xor, identity=False, reduce=_logical(_bits(lax.reduce_xor, 0, e.logical_xor)))
-logaddexp = _declare(e.logaddexp, identity=-np.inf)
-logaddexp2 = _declare(e.logaddexp2, identity=-np.inf)
+add = declare(e.add, identity=0, reduce=_sum, accumulate=lambda x, axis, dtype: r.cumsum(x, axis, dtype), at=_at("add"))
+multiply = declare(e.multiply, identity=1, reduce=_prod, accumulate=lambda x, axis, dtype: r.cumprod(x, axis, dtype), at=_at("multiply"))
+subtract = declare(e.subtract, at=_at("subtract"))
+negative = declare(e.negative, nin=1)
+maximum = declare(e.maximum, reduce=_without_dtype(r.amax), accumulate=_running(p.cummax_p), at=_at("max"))
+minimum = declare(e.minimum, reduce=_without_dtype(r.amin), accumulate=_running(p.cummin_p), at=_at("min"))
+bitwise_and = declare(e.bitwise_and, identity=-1, reduce=_bits(lax.reduce_and, -1, e.bitwise_and))
+bitwise_or = declare(e.bitwise_or, identity=0, reduce=_bits(lax.reduce_or, 0, e.bitwise_or))
+bitwise_xor = declare(e.bitwise_xor, identity=0, reduce=_bits(lax.reduce_xor, 0, e.bitwise_xor))
+logical_and = declare(e.logical_and, identity=True, reduce=_logical(_bits(lax.reduce_and, 1, e.logical_and)))
+logical_or = declare(e.logical_or, identity=False, reduce=_logical(_bits(lax.reduce_or, 0, e.logical_or)))
+logical_xor = declare(e.logical_xor, identity=False, reduce=_logical(_bits(lax.reduce_xor, 0, e.logical_xor)))
