@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -30,25 +31,6 @@ def _logaddexp(x: Any, y: Any) -> Array:
     return where(p.ne_p(apart, apart), p.add_p(x, y), p.add_p(big, tail))
 
 
-_logaddexp_with_rule = custom_jvp(_logaddexp)
-
-
-@_logaddexp_with_rule.defjvp
-def _logaddexp_jvp(primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple[Array, Array]:
-    """Each operand's share of the sum, exp(operand - out), which is 1 if both are infinite."""
-    out = _logaddexp_with_rule(*primals)
-
-    def finite(v: Array) -> Array:
-        r = p.real_p(v) if kind_of(v) == "c" else v
-        return where(p.eq_p(r, const(np.inf, r.aval.dtype)), const(0, v.aval.dtype), v)
-
-    dx, dy = (p.mul_p(t, p.exp_p(p.sub_p(finite(v), finite(out)), accuracy=None)) for v, t in zip(primals, tangents, strict=True))
-    return out, p.add_p(dx, dy)
-
-
-logaddexp = declare(binary("logaddexp", floats(_logaddexp_with_rule)), identity=-np.inf)
-
-
 def _logaddexp2(x: Any, y: Any) -> Array:
     d = x.aval.dtype
     if kind_of(x) == "c":
@@ -59,7 +41,26 @@ def _logaddexp2(x: Any, y: Any) -> Array:
     return where(p.ne_p(apart, apart), p.add_p(x, y), p.add_p(big, p.div_p(tail, const(math.log(2), d))))
 
 
-_logaddexp2_of = binary("logaddexp2", floats(_logaddexp2))
+def _with_rule(fun: Callable[[Any, Any], Array], power: Any) -> Callable[[Any, Any], Array]:
+    """`fun`, the logarithm of the sum of two powers, where the derivative by an operand is its share of the sum, power(operand - result):
+    1 if both are infinite."""
+    out_of = custom_jvp(fun)
+
+    def finite(v: Array) -> Array:
+        r = p.real_p(v) if kind_of(v) == "c" else v
+        return where(p.eq_p(r, const(np.inf, r.aval.dtype)), const(0, v.aval.dtype), v)
+
+    @out_of.defjvp
+    def rule(primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple[Array, Array]:
+        out = out_of(*primals)
+        dx, dy = (p.mul_p(t, power(p.sub_p(finite(v), finite(out)), accuracy=None)) for v, t in zip(primals, tangents, strict=True))
+        return out, p.add_p(dx, dy)
+
+    return out_of
+
+
+logaddexp = declare(binary("logaddexp", floats(_with_rule(_logaddexp, p.exp_p))), identity=-np.inf)
+_logaddexp2_of = binary("logaddexp2", floats(_with_rule(_logaddexp2, p.exp2_p)))
 
 
 @functools.partial(declare, identity=-np.inf)
