@@ -3,9 +3,11 @@ computes what the reference backend does."""
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import pytest
 
+from steno import jit
 from steno.backends import cpu, reference
 from steno.compiler.graph import to_graph
 from steno.compiler.materialize import materialize
@@ -13,6 +15,8 @@ from steno.core.aval import ShapedArray
 from steno.core.interpret import to_ndarray
 from steno.core.trace import trace_to_jaxpr
 from steno.ir.loops import ColReduce, CopyBuffer, Kernel, LibraryCall, RowReduce
+from steno.lax import fori_loop
+from steno.numpy import asarray
 from steno.ops.arithmetic import add, div, max_, mul, sub
 from steno.ops.cumulative import cumsum
 from steno.ops.dot import dot_general
@@ -177,6 +181,116 @@ def test_pad_and_concatenate_fuse():
 
     assert len(statements(f, f32(5), f32(9))) <= 2
     check(f, RNG.standard_normal(5, dtype=np.float32), RNG.standard_normal(9, dtype=np.float32))
+
+
+def pieces(*shapes, dtype=np.float32):
+    return [RNG.integers(0, 99, s).astype(dtype) for s in shapes]
+
+
+def kernels(f, *avals):
+    found = statements(f, *avals)
+    assert all(isinstance(s, Kernel) for s in found)
+    return found
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_each_piece_of_a_stored_concatenation_is_a_kernel(axis):
+    def f(x, y):
+        return concatenate(x, mul(y, y), dimension=axis)
+
+    found = kernels(f, f32(80, 70), f32(80, 70))
+    assert [s.name for s in found] == ["pieces_concatenate"] * 2
+    assert all(store.guard is None for s in found for stage in s.stages for store in stage.stores)
+    check(f, *pieces((80, 70), (80, 70)))
+
+
+def test_a_concatenation_that_is_read_is_a_selection():
+    def f(x, y):
+        return exp(concatenate(x, y, dimension=0))
+
+    assert len(kernels(f, f32(80, 70), f32(80, 70))) == 1
+    x, y = (RNG.standard_normal((80, 70), dtype=np.float32) for _ in range(2))
+    check(f, x, y)
+
+
+def test_pieces_that_alternate_are_selected():
+    def f(*xs):
+        return concatenate(*xs, dimension=1)
+
+    assert len(kernels(f, *[f32(5000, 1)] * 3)) == 1
+    check(f, *pieces(*[(5000, 1)] * 3))
+    check(f, *pieces(*[(700, 1)] * 17))
+
+
+@pytest.mark.parametrize("count", [5, 40, 300])
+def test_small_pieces_of_one_shape_share_kernels(count):
+    def f(*xs):
+        return concatenate(*xs, dimension=0)
+
+    assert len(kernels(f, *[f32(7)] * count)) == -(-count // 16)
+    check(f, *pieces(*[(7,)] * count))
+
+
+def test_pieces_of_expensive_operands_stay_apart():
+    def f(x):
+        parts = []
+        for k in range(40):
+            y = mul(x, np.float32(k))
+            for _ in range(6):
+                y = exp(mul(y, np.float32(0.01)))
+            parts.append(y)
+        return concatenate(*parts, dimension=0)
+
+    check(f, RNG.standard_normal(9, dtype=np.float32))
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "bfloat16", "float64", "complex64"])
+def test_pieces_of_all_kinds(dtype):
+    d = np.dtype(getattr(ml_dtypes, dtype, dtype))
+    shapes = [(2, 3), (2, 0), (2, 1), (2, 3), (2, 5), (2, 3), (2, 0)]
+
+    def f(*xs):
+        return [concatenate(*xs, dimension=1), concatenate(xs[0], xs[0], xs[3], xs[0], xs[0], xs[5], dimension=0)]
+
+    check(f, *pieces(*shapes, dtype=d))
+
+
+def test_a_concatenation_is_updated_in_place():
+    def f(x, y, i):
+        return dynamic_update_slice(concatenate(*[x] * 6, dimension=0), y, i)
+
+    found = statements(f, f32(2000), f32(3), ShapedArray((), np.dtype(np.int32)))
+    assert not any(isinstance(s, CopyBuffer) for s in found)
+    check(f, *pieces((2000,), (3,)), np.asarray(4, np.int32))
+
+
+def test_pieces_do_not_overwrite_what_they_read():
+    def f(x):
+        return concatenate(
+            *[slice_(x, start_indices=(k,), limit_indices=(k + 1000,), strides=None) for k in (3000, 1000, 0, 4000, 2000)], dimension=0
+        )
+
+    (x,) = pieces((5000,))
+    assert cpu.compile(program(f, f32(5000)), donated=frozenset([0])).compiled.aliases == ()
+
+    def loop(x):
+        return fori_loop(0, 3, lambda i, x: f(x) + 1, x)
+
+    want = x
+    for _ in range(3):
+        want = np.concatenate([want[k : k + 1000] for k in (3000, 1000, 0, 4000, 2000)]) + 1
+    np.testing.assert_array_equal(jit(loop)(x), want)
+    np.testing.assert_array_equal(jit(loop, donate_argnums=0)(asarray(x)), want)
+
+
+def test_large_borders_are_not_read_through():
+    """Rows of a pad or a concatenation that lie far outside of an operand."""
+
+    def f(x, y):
+        wide = pad(y, np.float32(1), padding_config=((3000, 4000, 0), (0, 0, 0)))
+        return mul(concatenate(x, wide, x, dimension=0), np.float32(2))
+
+    check(f, *pieces((3000, 21), (50, 21)))
 
 
 def test_broadcast_expensive_value_is_stored_once():

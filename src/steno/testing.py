@@ -28,7 +28,7 @@ from steno.core.trace import trace_to_jaxpr
 from steno.ir.expr import Builder, Expr, Scalar, registers, storage
 from steno.ir.index import Index, LoopVar, linear, var
 from steno.ir.interp import evaluate, evaluate_index
-from steno.ir.kinds import Cumulative, Map, Reduce, Update
+from steno.ir.kinds import Cumulative, Map, Pieces, Reduce, Update
 from steno.ir.loops import Buffer
 from steno.ops.oracle import Oracle, fold
 from steno.transforms.backward import backward
@@ -189,6 +189,8 @@ def run_lowered(op: Op, args: Sequence[Any], params: dict[str, Any]) -> list[np.
         return _run_reduce(kind, args, avals, avals_out)
     if isinstance(kind, Cumulative):
         return _run_cumulative(kind, args, avals, avals_out)
+    if isinstance(kind, Pieces):
+        return [np.concatenate(args, kind.axis)] if kind.body is None else _run_map(Map(kind.body), args, avals, avals_out, False)
     if isinstance(kind, Update):
         return [_run_update(kind, args, avals)]
     return None

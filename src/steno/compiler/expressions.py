@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, final
 
 from steno.compiler.graph import Constant, Graph, Input, Node, Value
-from steno.compiler.materialize import expression_cost, materialize, reduced_size
+from steno.compiler.materialize import body_of, expression_cost, materialize, reduced_size
 from steno.core.record import field, record
 from steno.ir.expr import Builder, Expr, Scalar, registers, storage
 from steno.ir.index import Index, LoopVar, linear, unlinear, var
@@ -214,16 +214,17 @@ class Expressions:
                 raise NotInRow
             offset = index[0] if isinstance(index, Flat) else linear(index, v.shape)
             return self.load(g, v, offset, guard)
-        if isinstance(kind, Map):
-            if kind.view and kind.flat:
-                (operand,) = v.node.operands
-                if not isinstance(index, Flat):
-                    index = self.reshaped(g, operand, index, v.shape)
-                return self.read(g, operand, index, guard)
-            out = kind.body(self.b, index, [self.reader(g, o, guard) for o in v.node.operands])
-            return out[v.position] if isinstance(out, list | tuple) else out
+        if isinstance(kind, Map) and kind.view and kind.flat:
+            (operand,) = v.node.operands
+            if not isinstance(index, Flat):
+                index = self.reshaped(g, operand, index, v.shape)
+            return self.read(g, operand, index, guard)
         if isinstance(kind, Reduce):
             return self.unrolled(g, v.node, index, guard)[v.position]
+        body = body_of(v.node)
+        if body is not None:
+            out = body(self.b, index, [self.reader(g, o, guard) for o in v.node.operands])
+            return out[v.position] if isinstance(out, list | tuple) else out
         raise AssertionError(f"{v.node.name} has no buffer")
 
     def reader(self, g: Group, v: Value, outside: Expr | None) -> Callable[..., Scalar]:

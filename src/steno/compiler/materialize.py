@@ -12,13 +12,13 @@ compile time stays linear in the length of a program.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from steno.compiler.graph import Choose, Constant, Graph, Input, Node, Repeat, Value
 from steno.ir.expr import Builder, Expr, registers
 from steno.ir.index import LoopVar, var
-from steno.ir.kinds import Contract, Host, Library, Map, Reduce
+from steno.ir.kinds import Contract, Host, Library, Map, Pieces, Reduce
 
 STORE, LOAD = 2.0, 1.0
 REGION, REGION_NODES = 700.0, 120
@@ -34,8 +34,12 @@ def is_leaf(v: Value) -> bool:
 
 
 def is_inlinable(v: Value) -> bool:
-    kind = v.node.kind
-    return isinstance(kind, Map) or isinstance(kind, Reduce) and reduced_size(v.node) <= UNROLLED_REDUCTION
+    return body_of(v.node) is not None or isinstance(v.node.kind, Reduce) and reduced_size(v.node) <= UNROLLED_REDUCTION
+
+
+def body_of(node: Node) -> Callable[..., Any] | None:
+    """The function of indices that gives an element of the node's result, if there is one."""
+    return node.kind.body if isinstance(node.kind, Map | Pieces) else None
 
 
 def reduced_size(node: Node) -> int:
@@ -70,7 +74,8 @@ def node_cost(node: Node) -> float:
     if key is not None and key in _scalar_cost:
         return _scalar_cost[key]
     b = Builder()
-    if isinstance(kind, Map):
+    body = body_of(node)
+    if body is not None:
 
         def reader(k: int, v: Value) -> Any:
             dtype = v.aval.dtype
@@ -80,7 +85,7 @@ def node_cost(node: Node) -> float:
         reads = [reader(k, v) for k, v in enumerate(node.operands)]
         shape = node.results[0].shape
         indices = [var(LoopVar(f"i{k}", n)) for k, n in enumerate(shape)]
-        out = kind.body(b, indices, reads)
+        out = body(b, indices, reads)
         cost = expression_cost([e for s in (out if isinstance(out, list | tuple) else [out]) for e in b.to_registers(s)])
     elif isinstance(kind, Reduce):
         cost = 2.0 * reduced_size(node) if is_inlinable(node.results[0]) else 2.0
@@ -137,7 +142,7 @@ def _worth_a_buffer(graph: Graph, readers: dict[Value, list[Node]], must: set[Va
                 inline = is_inlinable(w) and w not in stored
                 kind = reader.kind
                 same = kind.flat if isinstance(kind, Map) else not inline
-                ratio = (w.size if isinstance(kind, Map) else v.size) / max(v.size, 1)
+                ratio = (w.size if inline or isinstance(kind, Map) else v.size) / max(v.size, 1)
                 for root, (here, elsewhere) in (sites[w] if inline else {w: (True, 0.0)}).items():
                     old_here, old_elsewhere = found.get(root, (False, 0.0))
                     more = ratio * elsewhere + (0.0 if same or not here else ratio)
@@ -162,8 +167,9 @@ def _cut_large_regions(graph: Graph, stored: set[Value]) -> None:
     region: dict[Value, dict[Node, float]] = {}
     for n in graph.nodes:
         own = node_cost(n)
-        while True:
-            nodes: dict[Node, float] = {n: own}
+        nodes: dict[Node, float] = {n: own}
+        while not (isinstance(n.kind, Pieces) and n.results[0] in stored):  # then each operand has its own kernel
+            nodes = {n: own}
             biggest, size = None, -1.0
             for v in n.operands:
                 if is_leaf(v) or v in stored:

@@ -19,11 +19,12 @@ from steno.compiler.expressions import Expressions, Flat, Group, NotInRow, Sched
 from steno.compiler.folds import ROW, SERIAL, place_cumulative, place_reduce
 from steno.compiler.graph import Choose, Graph, Input, Node, Repeat, Value
 from steno.compiler.loop_rewrites import collapse, place_locals
-from steno.compiler.materialize import REGION, is_inlinable
+from steno.compiler.materialize import REGION, body_of, is_inlinable
+from steno.compiler.pieces import is_selected, place_pieces
 from steno.compiler.points import is_small, place_points
 from steno.ir.expr import Scalar
 from steno.ir.index import Index, LoopVar, linear, var
-from steno.ir.kinds import Contract, Cumulative, Host, Library, Map, Reduce, Update
+from steno.ir.kinds import Contract, Cumulative, Host, Library, Map, Pieces, Reduce, Update
 from steno.ir.loops import Buffer, CopyBuffer, HostCall, Kernel, LibraryCall, MapStage
 
 # A group of unrelated small values saves calls.
@@ -88,7 +89,9 @@ class Scheduler(Expressions):
             for v in node.results:
                 self.buffer(v)
             return  # nothing to compute
-        if isinstance(kind, Map) or isinstance(kind, Reduce) and is_inlinable(node.results[0]):
+        if isinstance(kind, Pieces) and not is_selected(node):
+            place_pieces(self, node)
+        elif isinstance(kind, Map | Pieces) or isinstance(kind, Reduce) and is_inlinable(node.results[0]):
             self.place_map(node)
         elif isinstance(kind, Reduce):
             place_reduce(self, node)
@@ -192,14 +195,16 @@ class Scheduler(Expressions):
     def body(self, g: Group, node: Node, index: Sequence[Index]) -> Sequence[Scalar]:
         if isinstance(node.kind, Reduce):
             return self.unrolled(g, node, index, None)
-        kind = node.of(Map)
-        if kind.view and kind.flat:
+        kind = node.kind
+        if isinstance(kind, Map) and kind.view and kind.flat:
             (operand,) = node.operands
             at = index if isinstance(index, Flat) else self.reshaped(g, operand, index, node.results[0].shape)
             return (self.read(g, operand, at, None),)
-        if kind.flat:
+        if isinstance(kind, Map) and kind.flat:
             self.read_deep(g, [o for o in node.operands if o.aval.ndim == node.results[0].aval.ndim], index)
-        out = kind.body(self.b, index, [self.reader(g, o, None) for o in node.operands])
+        body = body_of(node)
+        assert body is not None
+        out = body(self.b, index, [self.reader(g, o, None) for o in node.operands])
         return out if isinstance(out, list | tuple) else (out,)
 
     # -- whole-buffer statements

@@ -8,6 +8,7 @@ consumer is calling the producer's body where the consumer reads.
     Reduce(axes, element, combine..) out[o] = fold of elements over the reduced axes, in the canonical order
     Cumulative(axis, reverse, ...)   out[.., k, ..] = fold of elements 0..k, in ascending order
     Contract(dimension_numbers)      dot_general
+    Pieces(axis)                     the operands one after the other along an axis
     Update(space, target, value)     out = operand, with some elements overwritten or combined (scatter, dynamic_update_slice)
     Library(symbol, meta, ...)       a C function over whole contiguous buffers (sort, LAPACK)
     Host(...)                        a Python callback
@@ -92,6 +93,16 @@ class Contract:
 
 @final
 @record(frozen=True)
+class Pieces:
+    """The operands, joined along `axis`. Stored, each fills its part of the result. Where the result is read without being stored, `body`,
+    as of a Map, selects among the operands; None: there are too many of them."""
+
+    axis: int
+    body: Callable[[Builder, Sequence[Index], Sequence[Read]], Any] | None = None
+
+
+@final
+@record(frozen=True)
 class Update:
     """The result is operand 0, changed at `target(i)` for each i of `space` in row-major order.
 
@@ -161,7 +172,7 @@ class Scan:
     reverse: bool
 
 
-Kind = Map | Reduce | Cumulative | Contract | Update | Library | Host | Branch | While | Scan
+Kind = Map | Reduce | Cumulative | Contract | Pieces | Update | Library | Host | Branch | While | Scan
 
 
 def elementwise(scalar: Callable[..., Scalar]) -> Callable[..., Map]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ from steno.core.aval import ShapedArray
 from steno.core.op import Op
 from steno.ir.expr import Builder, Expr, Scalar
 from steno.ir.index import Index
-from steno.ir.kinds import Map, Read
+from steno.ir.kinds import Map, Pieces, Read
 from steno.ops.samples import filled, sample_dtypes
 from steno.ops.shape import Shape, all_weak, pad, same_dtype, scalar_zero, slice_
 from steno.transforms import rules
@@ -37,20 +38,20 @@ def _concatenate_typ(*xs: ShapedArray, dimension: int) -> ShapedArray:
     return ShapedArray(tuple(shape), xs[0].dtype, all_weak(*xs))
 
 
-_PIECES = 16  # so many operands are selected among, element by element; more are joined in groups first
+SELECTED, POINTS, SHORT = 4, 16, 16
 
 
-def _groups(xs: Sequence[Any]) -> list[Sequence[Any]]:
-    return [xs[k : k + _PIECES] for k in range(0, len(xs), _PIECES)]
+def _is_selected(avals_in: Sequence[ShapedArray], out: ShapedArray, dimension: int) -> bool:
+    """Whether elements of the result may be selected among the operands' where they are read: if there are few operands, or rather few
+    that alternate quickly. Among a handful of elements selection costs nothing, since these are read at constant indices."""
+    count = sum(x.size > 0 for x in avals_in)
+    few = SELECTED if math.prod(out.shape[dimension:]) >= SHORT * count else 4 * SELECTED
+    return count <= few or out.size <= POINTS
 
 
-def _concatenate_expand(*xs: Any, dimension: int) -> Any:
-    return concatenate(*(concatenate(*group, dimension=dimension) for group in _groups(xs)), dimension=dimension)
-
-
-def _concatenate_lower(avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedArray], *, dimension: int) -> Map | None:
-    if len(avals_in) > _PIECES:
-        return None
+def _concatenate_lower(avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedArray], *, dimension: int) -> Pieces:
+    if not _is_selected(avals_in, avals_out[0], dimension):
+        return Pieces(dimension)
     ends = np.cumsum([x.shape[dimension] for x in avals_in]).tolist()
 
     def body(b: Builder, indices: Sequence[Index], reads: Sequence[Read]) -> Scalar:
@@ -62,7 +63,7 @@ def _concatenate_lower(avals_in: Sequence[ShapedArray], avals_out: Sequence[Shap
 
         return _piecewise(b, at, ends, part)
 
-    return Map(body)
+    return Pieces(dimension, body)
 
 
 def _piecewise(b: Builder, at: Index, ends: Sequence[int], part: Any) -> Scalar:
@@ -149,7 +150,6 @@ concatenate = Op(
     typ=_concatenate_typ,
     oracle=lambda *xs, dimension: np.concatenate(xs, dimension),
     lower=_concatenate_lower,
-    expand=_concatenate_expand,
     samples=_concatenate_samples,
     jvp=_concatenate_jvp,
     transpose=_concatenate_transpose,
@@ -169,19 +169,8 @@ def _stack_typ(*xs: ShapedArray, axis: int) -> ShapedArray:
 
 
 def _stack_expand(*xs: Any, axis: int) -> Any:
-    return concatenate(*(stack(*group, axis=axis) for group in _groups(xs)), dimension=axis)
-
-
-def _stack_lower(avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedArray], *, axis: int) -> Map | None:
-    if len(avals_in) > _PIECES:
-        return None
-    ends = range(1, len(avals_in) + 1)
-
-    def body(b: Builder, indices: Sequence[Index], reads: Sequence[Read]) -> Scalar:
-        rest = [*indices[:axis], *indices[axis + 1 :]]
-        return _piecewise(b, indices[axis], ends, lambda k, guard: reads[k](rest, guard))
-
-    return Map(body)
+    shape = (*xs[0].shape[:axis], 1, *xs[0].shape[axis:])
+    return concatenate(*(rules.reshape(x, shape) for x in xs), dimension=axis)
 
 
 def _stack_samples() -> Iterable[Any]:
@@ -213,7 +202,6 @@ stack = Op(
     "stack",
     typ=_stack_typ,
     oracle=lambda *xs, axis: np.stack(xs, axis),
-    lower=_stack_lower,
     expand=_stack_expand,
     samples=_stack_samples,
     jvp=LINEAR,
