@@ -37,6 +37,8 @@ Branches = tuple[ClosedJaxpr, ...]
 
 
 def _typ(index: ShapedArray, *avals: ShapedArray, branches: Branches) -> list[ShapedArray]:
+    if type(branches) is not tuple or not all(isinstance(b, ClosedJaxpr) for b in branches):
+        raise TypeError(f"invalid cond param branches of type {type(branches).__name__}, tuple of closed Jaxpr required: {branches}")
     if index.shape or index.dtype != dtypes.int32:
         raise TypeError(f"cond: the index must be a scalar of dtype int32, got {index.str_short()}")
     first = branches[0].out_avals

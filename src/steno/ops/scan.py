@@ -6,7 +6,7 @@ further result of the program. Positions go down with `reverse`; rows stand wher
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from steno.core.trace import trace_to_jaxpr
 from steno.ir.kinds import Scan
 from steno.ops.arithmetic import add, mul
 from steno.ops.control import (
+    check_param,
     check_types,
     chosen,
     evaluate,
@@ -59,7 +60,18 @@ def out_avals(params: dict[str, Any]) -> list[ShapedArray]:
     return [a if k < params["num_carry"] else stacked(a, params["length"]) for k, a in enumerate(out)]
 
 
+_PARAMS: Final = (
+    ("jaxpr", ClosedJaxpr, "closed Jaxpr"),
+    ("length", int, "int"),
+    ("reverse", bool, "bool"),
+    ("num_consts", int, "int"),
+    ("num_carry", int, "int"),
+)
+
+
 def _typ(*avals: ShapedArray, **params: Any) -> list[ShapedArray]:
+    for name, kind, what in _PARAMS:
+        check_param("scan", name, params[name], kind, what)
     constants, carries, arrays = parts(avals, params)
     wanted = parts(params["jaxpr"].in_avals, params)
     check_types("scan: constants and carries", [*constants, *carries], [*wanted[0], *wanted[1]])

@@ -269,6 +269,6 @@ def platform_dependent(*args: Any, default: Callable[..., Any] | None = None, **
     fun = per_platform.get("cpu", default)
     if fun is None:
         raise NotImplementedError(
-            f"platform_dependent: translation rule not found for platform cpu: there are only {', '.join(per_platform) or 'none'}"
+            f"translation rule of platform_dependent not found for platform cpu: there are only {', '.join(per_platform) or 'none'}"
         )
     return fun(*args)
