@@ -78,8 +78,7 @@ def place_repeat(s: Scheduler, node: Node, kind: Repeat) -> None:
     )
     if node.has_effects:
         s.after_effects(step)
-    for v in node.results:
-        s.producer[v] = step
+    s.produced(node, step)
 
 
 def _hands_on(body: Graph, k: int, first: int) -> bool:
@@ -104,5 +103,4 @@ def place_choose(s: Scheduler, node: Node, kind: Choose) -> None:
     step.statements.append(Choice(index_buffer, tuple(branches), tuple(s.buffer(v) for v in node.results), scratch))
     if node.has_effects:
         s.after_effects(step)
-    for v in node.results:
-        s.producer[v] = step
+    s.produced(node, step)

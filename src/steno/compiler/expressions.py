@@ -214,10 +214,8 @@ class Expressions:
                 raise NotInRow
             offset = index[0] if isinstance(index, Flat) else linear(index, v.shape)
             return self.load(g, v, offset, guard)
-        if isinstance(kind, Map) and kind.view and kind.flat:
-            (operand,) = v.node.operands
-            if not isinstance(index, Flat):
-                index = self.reshaped(g, operand, index, v.shape)
+        if isinstance(index, Flat) and isinstance(kind, Map) and kind.view and kind.flat:
+            (operand,) = v.node.operands  # at the same position, whatever its shape
             return self.read(g, operand, index, guard)
         if isinstance(kind, Reduce):
             return self.unrolled(g, v.node, index, guard)[v.position]
@@ -234,26 +232,6 @@ class Expressions:
             return self.read(g, v, index, guard)
 
         return read
-
-    def reshaped(self, g: Group, operand: Value, index: Sequence[Index], shape: tuple[int, ...]) -> list[Index]:
-        """The operand's indices for a reshape's. Factor by factor where the shapes share them; sizes 1 do not matter."""
-        out: list[Index] = []
-        target = list(operand.shape)
-        i, j = 0, 0
-        while j < len(target) or i < len(shape):
-            m = n = 1
-            i0, j0 = i, j
-            if i < len(shape):
-                m, i = shape[i], i + 1
-            if j < len(target):
-                n, j = target[j], j + 1
-            while m != n:
-                if m < n:
-                    m, i = m * shape[i], i + 1
-                else:
-                    n, j = n * target[j], j + 1
-            out += unlinear(linear(index[i0:i], shape[i0:i]), tuple(target[j0:j]))
-        return out
 
     def load(self, g: Group, v: Value, offset: Index, guard: Expr | None) -> Scalar:
         g.step.reads.add(v)
@@ -334,13 +312,25 @@ class Expressions:
 
     def owned(self, g: Group, node: Node) -> None:
         g.members.append(node)
+        self.produced(node, g.step)
         for v in node.results:
-            self.producer[v] = g.step
             self.group_of[v] = g
 
     def stores_of(self, v: Value, stored: tuple[Expr, ...], offset: Index, guard: Expr | None = None) -> list[Store]:
         n = len(stored)
         return [Store(self.buffer(v), offset * n + c if n > 1 else offset, e, guard) for c, e in enumerate(stored)]
+
+    def stores_of_results(self, node: Node, scalars: Sequence[Scalar], offset: Index) -> list[Store]:
+        """Of those results that have buffers."""
+        out: list[Store] = []
+        for v, scalar in zip(node.results, scalars, strict=True):
+            if v in self.stored:
+                out += self.stores_of(v, self.b.to_storage(scalar), offset)
+        return out
+
+    def produced(self, node: Node, step: Step) -> None:
+        for v in node.results:
+            self.producer[v] = step
 
     def cost(self, g: Group, scalars: Sequence[Scalar], values: Sequence[Value]) -> float:
         """Nanoseconds for an element, roughly."""

@@ -30,8 +30,8 @@ def place_reduce(s: Scheduler, node: Node) -> None:
     kept = [a for a in range(len(operand)) if a not in reduced]
     big_kept = [a for a in kept if operand[a] != 1]
     size, points = reduced_size(node), node.results[0].size
-    if not axes or not big_kept or max(big_kept) < axes[0] or max(big_kept) < axes[-1]:
-        if points * 4 <= 8 and size > 4 * BLOCK:
+    if not axes or not big_kept or big_kept[-1] < axes[-1]:
+        if points <= 2 and size > 4 * BLOCK:
             add_block_reduce(s, node)
         else:
             place_row_reduce(s, node, size)
@@ -42,12 +42,10 @@ def place_reduce(s: Scheduler, node: Node) -> None:
 def place_row_reduce(s: Scheduler, node: Node, size: int) -> None:
     shape = node.results[0].shape
     front = s.frontier(node.operands)
-    tried: set[int] = set()
     for g in s.candidates(front, node.results[0]):
-        if id(g) in tried or g.flat or g.shape != shape or size > ROW or math.prod(shape) == 1 and size > SERIAL:
+        if g.flat or g.shape != shape or size > ROW or math.prod(shape) == 1 and size > SERIAL:
             continue
-        tried.add(id(g))
-        if (g.stages or len(g.shape) == 0) and s.attempt(g, node, lambda g=g: add_row_reduce(s, g, node)):
+        if (g.stages or len(g.shape) == 0) and s.attempt(lambda g=g: add_row_reduce(s, g, node)):
             return
     if size <= ROW and (math.prod(shape) > 1 or size <= SERIAL) and take_over(s, node, shape, front):
         return
@@ -163,17 +161,13 @@ def add_column_reduce(s: Scheduler, node: Node) -> None:
     fold, results = s.fold_of(node)
     elements = s.elements(g, node, s.spread(node, g.index, var(x), shape), var(x))
     names, locals_ = new_locals(s, fold)
-    stores: list[Store] = []
-    for v, scalar in zip(node.results, results(locals_), strict=True):
-        if v in s.stored:
-            stores += s.stores_of(v, s.b.to_storage(scalar), linear(g.index, kept))
+    stores = s.stores_of_results(node, results(locals_), linear(g.index, kept))
     stage = ColReduce(lane, x, s.flatten(elements), fold, names, tuple(stores))
     outer = tuple(v for v in g.vars if v is not lane and v.extent > 1)
     cost = math.prod(shape) * s.cost(g, elements, node.operands) * 0.6
     g.step.statements.append(Kernel(f"columns_{node.name}", outer, (stage,), cost))
     s.groups.remove(g)
-    for v in node.results:
-        s.producer[v] = g.step
+    s.produced(node, g.step)
 
 
 def place_cumulative(s: Scheduler, node: Node) -> None:
@@ -189,14 +183,10 @@ def place_cumulative(s: Scheduler, node: Node) -> None:
     fold, results = s.fold_of(node)
     elements = s.elements(g, node, at, at[axis])
     names, locals_ = new_locals(s, fold)
-    stores: list[Store] = []
-    for v, scalar in zip(node.results, results(locals_), strict=True):
-        if v in s.stored:
-            stores += s.stores_of(v, s.b.to_storage(scalar), linear(at, shape))
+    stores = s.stores_of_results(node, results(locals_), linear(at, shape))
     others = [v for v in g.vars if v is not x and v.extent > 1]
     lane = others.pop() if others and g.vars.index(others[-1]) > axis else None
     stage = Cumulate(lane, x, s.flatten(elements), fold, names, tuple(stores))
     cost = math.prod(shape) * (s.cost(g, elements, node.operands) + 1.0)
     g.step.statements.append(Kernel(f"running_{node.name}", tuple(others), (stage,), cost))
-    for v in node.results:
-        s.producer[v] = g.step
+    s.produced(node, g.step)

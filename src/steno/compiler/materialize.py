@@ -113,17 +113,20 @@ def materialize(graph: Graph) -> set[Value]:
             must.update(v for v in n.results if v in readers)
     must = {v for v in must if not is_leaf(v)}
     # The second sweep knows from the first what is a load, and so costs little.
-    stored = _worth_a_buffer(graph, readers, must, must)
-    stored = _worth_a_buffer(graph, readers, must, stored)
-    _cut_large_regions(graph, stored)
+    costs = {n: node_cost(n) for n in graph.nodes}
+    stored = _worth_a_buffer(graph, costs, readers, must, must)
+    stored = _worth_a_buffer(graph, costs, readers, must, stored)
+    _cut_large_regions(graph, costs, stored)
     return stored
 
 
-def _worth_a_buffer(graph: Graph, readers: dict[Value, list[Node]], must: set[Value], presumed: set[Value]) -> set[Value]:
+def _worth_a_buffer(
+    graph: Graph, costs: dict[Node, float], readers: dict[Value, list[Node]], must: set[Value], presumed: set[Value]
+) -> set[Value]:
     """`must`, and what pays by the rule of the module's text if the values `presumed` cost a load."""
     work: dict[Value, float] = {}
     for n in graph.nodes:
-        own = node_cost(n)
+        own = costs[n]
         times = reduced_size(n) if isinstance(n.kind, Reduce) and is_inlinable(n.results[0]) else 1
         total = own + times * sum(0.5 if is_leaf(v) or v in presumed else work[v] for v in n.operands)
         for v in n.results:
@@ -162,11 +165,11 @@ def _viewed(v: Value) -> Value:
     return v
 
 
-def _cut_large_regions(graph: Graph, stored: set[Value]) -> None:
+def _cut_large_regions(graph: Graph, costs: dict[Node, float], stored: set[Value]) -> None:
     """Stores operands until no kernel's expression exceeds REGION."""
     region: dict[Value, dict[Node, float]] = {}
     for n in graph.nodes:
-        own = node_cost(n)
+        own = costs[n]
         nodes: dict[Node, float] = {n: own}
         while not (isinstance(n.kind, Pieces) and n.results[0] in stored):  # then each operand has its own kernel
             nodes = {n: own}

@@ -118,12 +118,8 @@ class Scheduler(Expressions):
         v = node.results[0]
         front = self.frontier(node.operands)
         flat = v.aval.ndim > 0 and self._is_flat(node) and (self.reads_flat(node.operands) or all(o.aval.ndim == 0 for o in node.operands))
-        tried: set[int] = set()
         for g in self.candidates(front, v):
-            if id(g) in tried:
-                continue
-            tried.add(id(g))
-            if self.can_take(g, v, flat) and self.attempt(g, node, lambda g=g: self.add_map(g, node)):
+            if self.can_take(g, v, flat) and self.attempt(lambda g=g: self.add_map(g, node)):
                 return
         g = self.new_group(v.shape, flat)
         self.add_map(g, node)
@@ -136,13 +132,14 @@ class Scheduler(Expressions):
         return kind.flat or kind.view and bool(node.operands) and all(o.aval.ndim == 0 for o in node.operands)
 
     def candidates(self, front: dict[Value, None], v: Value) -> list[Group]:
+        """Groups that `v` may join, each once: those it reads from, the latest first, then recent ones that read what it reads."""
         own = [self.group_of[u] for u in front if u in self.group_of]
         own.sort(key=lambda g: -g.step.order)
         rest = []
         for g in reversed(self.groups[-8:]):
             if g.shape == v.shape and (v.size <= SMALL or not g.step.reads.isdisjoint(front)):
                 rest.append(g)
-        return own + rest
+        return list(dict.fromkeys(own + rest))
 
     def can_take(self, g: Group, v: Value, flat: bool) -> bool:
         if g.operations > REGION:
@@ -158,7 +155,8 @@ class Scheduler(Expressions):
             return False
         return g.shape == v.shape or bool(g.stages) or row == 1
 
-    def attempt(self, g: Group, node: Node, add: Callable[[], None]) -> bool:
+    @staticmethod
+    def attempt(add: Callable[[], None]) -> bool:
         try:
             add()
         except NotInRow:
@@ -183,10 +181,7 @@ class Scheduler(Expressions):
             )
             index = [*g.index, *(var(x) for x in inner)]
             scalars = self.body(g, node, index)
-            stores = []
-            for v, s in zip(node.results, scalars, strict=True):
-                if v in self.stored:
-                    stores += self.stores_of(v, self.b.to_storage(s), linear(index, shape))
+            stores = self.stores_of_results(node, scalars, linear(index, shape))
             g.stages.append(MapStage(tuple(x for x in inner if x.extent > 1), tuple(stores)))
             g.rows.update(v for v in node.results if v in self.stored)
             g.cost += math.prod(shape) * self.cost(g, scalars, node.results)
@@ -196,10 +191,8 @@ class Scheduler(Expressions):
         if isinstance(node.kind, Reduce):
             return self.unrolled(g, node, index, None)
         kind = node.kind
-        if isinstance(kind, Map) and kind.view and kind.flat:
-            (operand,) = node.operands
-            at = index if isinstance(index, Flat) else self.reshaped(g, operand, index, node.results[0].shape)
-            return (self.read(g, operand, at, None),)
+        if isinstance(index, Flat) and isinstance(kind, Map) and kind.view and kind.flat:
+            return (self.read(g, node.operands[0], index, None),)
         if isinstance(kind, Map) and kind.flat:
             self.read_deep(g, [o for o in node.operands if o.aval.ndim == node.results[0].aval.ndim], index)
         body = body_of(node)
@@ -266,16 +259,14 @@ class Scheduler(Expressions):
         self.depend(step, set(copies))
         passed = [self.whole(v, step) for k, v in enumerate(node.operands) if k not in in_place]
         step.statements.append(LibraryCall(kind.symbol, (*passed, *(self.buffer(v) for v in node.results)), kind.meta))
-        for v in node.results:
-            self.producer[v] = step
+        self.produced(node, step)
 
     def place_host(self, node: Node) -> None:
         step = self.new_step()
         passed = [self.whole(v, step) for v in node.operands]
         step.statements.append(HostCall(node.host_call, (*passed, *(self.buffer(v) for v in node.results))))
         self.after_effects(step)
-        for v in node.results:
-            self.producer[v] = step
+        self.produced(node, step)
 
     def after_effects(self, step: Step) -> None:
         """Statements with effects keep the program's order."""
