@@ -164,9 +164,8 @@ def _varying(xs: Sequence[Any], in_nzs: Any, primals: tuple[Any, ...]) -> list[b
     return [bool(w) and is_differentiable(x.aval) for x, w in zip(xs, wanted, strict=True)]
 
 
-@final
-class Pushforward:
-    """The derivative of a function at a point: residuals and tangents of the arguments --> the result's tangent."""
+class _Derivative:
+    """The linear program of a function at a point, with the types of the function's arguments and results."""
 
     __slots__ = ("in_avals", "in_nonzero", "in_tree", "out_avals", "out_nonzero", "out_tree", "program")
 
@@ -183,6 +182,13 @@ class Pushforward:
         self.program = program.jaxpr
         self.in_tree, self.out_tree, self.in_avals, self.out_avals = in_tree, out_tree, in_avals, out_avals
         self.in_nonzero, self.out_nonzero = in_nonzero, out_nonzero
+
+
+@final
+class Pushforward(_Derivative):
+    """The derivative of a function at a point: residuals and tangents of the arguments --> the result's tangent."""
+
+    __slots__ = ()
 
     def __call__(self, residuals: Sequence[Any], *tangents: Any) -> Any:
         ts, tree = tree_flatten(tangents)
@@ -221,12 +227,9 @@ def vjp(
     if saveable_args is not True:
         raise NotImplementedError("vjp: saveable_args")
     xs, tree = tree_flatten(primals)
-    result, pullback, aux, aux_tree = _vjp(fun, check_leaves(xs), tree, has_aux, _varying_checked(xs, in_nzs, primals))
+    xs = check_leaves(xs)
+    result, pullback, aux, aux_tree = _vjp(fun, xs, tree, has_aux, _varying(xs, in_nzs, primals))
     return (result, pullback, tree_unflatten(aux_tree, aux)) if has_aux else (result, pullback)
-
-
-def _varying_checked(xs: Sequence[Any], in_nzs: Any, primals: tuple[Any, ...]) -> list[bool]:
-    return _varying(check_leaves(xs), in_nzs, primals)
 
 
 def _vjp(
@@ -239,24 +242,10 @@ def _vjp(
 
 
 @final
-class Pullback:
+class Pullback(_Derivative):
     """The transposed derivative of a function at a point: residuals and a cotangent of the result --> cotangents of the arguments."""
 
-    __slots__ = ("in_avals", "in_nonzero", "in_tree", "out_avals", "out_nonzero", "out_tree", "program")
-
-    def __init__(
-        self,
-        program: ClosedJaxpr,
-        in_tree: PyTreeDef,
-        out_tree: PyTreeDef,
-        in_avals: Sequence[ShapedArray],
-        out_avals: Sequence[ShapedArray],
-        in_nonzero: Sequence[bool],
-        out_nonzero: Sequence[bool],
-    ) -> None:
-        self.program = program.jaxpr
-        self.in_tree, self.out_tree, self.in_avals, self.out_avals = in_tree, out_tree, in_avals, out_avals
-        self.in_nonzero, self.out_nonzero = in_nonzero, out_nonzero
+    __slots__ = ()
 
     def __call__(self, residuals: Sequence[Any], *args: Any) -> tuple[Any, ...]:
         if len(args) != 1:

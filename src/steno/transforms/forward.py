@@ -56,18 +56,7 @@ class JVPTrace(Trace):
         return explain_inner(tracer.primal, "a function that is differentiated (jvp)")
 
     def split(self, args: Sequence[Any]) -> tuple[list[Any], list[Any], bool]:
-        """Primals, tangents (`Zero` for values of other traces), and whether any tangent is not zero."""
-        primals, tangents, any_nonzero = [], [], False
-        for x in args:
-            if type(x) is JVPTracer and x._trace is self:
-                primals.append(x.primal)
-                tangents.append(x.tangent)
-                any_nonzero = True
-            else:
-                x = as_value(x)
-                primals.append(x)
-                tangents.append(zero_of(x))
-        return primals, tangents, any_nonzero
+        return split_tangents(self, JVPTracer, args)
 
     def join(self, primal: Any, tangent: Any) -> Any:
         return primal if type(tangent) is Zero else JVPTracer(self, primal, tangent)
@@ -94,6 +83,21 @@ class JVPTrace(Trace):
         if op.multiple_results:
             return [self.join(y, t) for y, t in zip(out, out_tangent, strict=True)]
         return self.join(out, out_tangent)
+
+
+def split_tangents(trace: Trace, tracer: type, args: Sequence[Any]) -> tuple[list[Any], list[Any], bool]:
+    """Primals, tangents (`Zero` for what is no `tracer` of `trace`), and whether any tangent is not zero."""
+    primals, tangents, any_nonzero = [], [], False
+    for x in args:
+        if type(x) is tracer and x._trace is trace:
+            primals.append(x.primal)
+            tangents.append(x.tangent)
+            any_nonzero = True
+        else:
+            x = as_value(x)
+            primals.append(x)
+            tangents.append(zero_of(x))
+    return primals, tangents, any_nonzero
 
 
 def explain_inner(primal: Any, where: str) -> str:

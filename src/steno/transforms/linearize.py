@@ -12,10 +12,10 @@ from steno.core.jaxpr import NO_DEBUG_INFO, ClosedJaxpr, DebugInfo, eval_jaxpr
 from steno.core.op import Op
 from steno.core.record import record
 from steno.core.trace import JaxprTrace, JitTracer, Trace, Tracer, check_leaks, register_aval_type
-from steno.transforms.forward import check_tangents, explain_inner, known_value, missing_jvp
+from steno.transforms.forward import check_tangents, explain_inner, known_value, missing_jvp, split_tangents
 from steno.transforms.partial import PartialTrace
 from steno.transforms.programs import Flags, Split, anonymous, flags, remembered, remove_dead, split_program
-from steno.transforms.rules import Zero, as_value, instantiate, rule_of, tangent_aval, typeof, zero_of
+from steno.transforms.rules import Zero, instantiate, rule_of, tangent_aval, typeof, zero_of
 
 
 @final
@@ -57,18 +57,7 @@ class LinearizeTrace(Trace):
         return explain_inner(tracer.primal, "a function that is differentiated (linearize, vjp or grad)")
 
     def split(self, args: Sequence[Any]) -> tuple[list[Any], list[Any], bool]:
-        """Primals, tangents (`Zero` for values of other traces), and whether any tangent is not zero."""
-        primals, tangents, any_nonzero = [], [], False
-        for x in args:
-            if type(x) is LinearizeTracer and x._trace is self:
-                primals.append(x.primal)
-                tangents.append(x.tangent)
-                any_nonzero = True
-            else:
-                x = as_value(x)
-                primals.append(x)
-                tangents.append(zero_of(x))
-        return primals, tangents, any_nonzero
+        return split_tangents(self, LinearizeTracer, args)
 
     def join(self, primal: Any, tangent: Any) -> Any:
         # a tangent that does not depend on the tangents is linear in them only if it is zero
