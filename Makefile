@@ -52,13 +52,14 @@ test: native $(JAX_VENV)/.made
 	$(PY) -m pytest -n auto --maxprocesses 8 $(TESTS)
 
 bench: native $(JAX_VENV)/.made
+	@test -f $(BENCH)/compare.py || { echo "the workloads are not at $(BENCH): make bench BENCH=/path/to/them" >&2; exit 1; }
 	PYTHONPATH=src $(JAX_VENV)/bin/python $(BENCH)/compare.py --a $(CURDIR)/$(PY):steno --b $(CURDIR)/$(JAX_VENV)/bin/python:jax $(BENCH_ARGS)
 
 lint: $(VENV)/.made
 	$(VENV)/bin/ruff format --check
 	$(VENV)/bin/ruff check
 	$(PY) tools/check_imports.py
-	$(VENV)/bin/pyright
+	$(VENV)/bin/pyright --pythonpath $(PY)
 
 format: $(VENV)/.made
 	$(VENV)/bin/ruff format

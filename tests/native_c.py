@@ -11,9 +11,9 @@ import tempfile
 
 import numpy as np
 import pytest
-from steno._native import ArrayImpl, Executable, ShapedArray
 
 from steno import _native
+from steno._native import ArrayImpl, Executable, ShapedArray
 
 SOURCE = r"""
 #include <stdint.h>

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from steno._native import ArrayImpl
 
 import steno
 from steno import debug
+from steno._native import ArrayImpl
 from steno.callback import effects_barrier, io_callback, pure_callback
 from steno.core.aval import typeof
 from steno.core.errors import JaxRuntimeError

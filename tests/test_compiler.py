@@ -1,11 +1,13 @@
-"""What the scheduler makes of programs: which values get buffers, which kernels fuse, where results are written; and that all of it computes
-what the reference backend does."""
+"""What the scheduler makes of programs: which values get buffers, which kernels fuse, where results are written; and that all of it
+computes what the reference backend does."""
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import pytest
 
+from steno import jit
 from steno.backends import cpu, reference
 from steno.compiler.graph import to_graph
 from steno.compiler.materialize import materialize
@@ -13,12 +15,15 @@ from steno.core.aval import ShapedArray
 from steno.core.interpret import to_ndarray
 from steno.core.trace import trace_to_jaxpr
 from steno.ir.loops import ColReduce, CopyBuffer, Kernel, LibraryCall, RowReduce
+from steno.lax import fori_loop
+from steno.numpy import asarray
 from steno.ops.arithmetic import add, div, max_, mul, sub
 from steno.ops.cumulative import cumsum
 from steno.ops.dot import dot_general
 from steno.ops.index import dynamic_update_slice
+from steno.ops.join import concatenate
 from steno.ops.reduce import reduce_max, reduce_sum
-from steno.ops.shape import broadcast_in_dim, concatenate, pad, reshape, rev, slice_, transpose
+from steno.ops.shape import broadcast_in_dim, pad, reshape, rev, slice_, transpose
 from steno.ops.transcendental import exp, sqrt
 
 RNG = np.random.default_rng(0)
@@ -178,6 +183,116 @@ def test_pad_and_concatenate_fuse():
     check(f, RNG.standard_normal(5, dtype=np.float32), RNG.standard_normal(9, dtype=np.float32))
 
 
+def pieces(*shapes, dtype=np.float32):
+    return [RNG.integers(0, 99, s).astype(dtype) for s in shapes]
+
+
+def kernels(f, *avals):
+    found = statements(f, *avals)
+    assert all(isinstance(s, Kernel) for s in found)
+    return found
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_each_piece_of_a_stored_concatenation_is_a_kernel(axis):
+    def f(x, y):
+        return concatenate(x, mul(y, y), dimension=axis)
+
+    found = kernels(f, f32(80, 70), f32(80, 70))
+    assert [s.name for s in found] == ["pieces_concatenate"] * 2
+    assert all(store.guard is None for s in found for stage in s.stages for store in stage.stores)
+    check(f, *pieces((80, 70), (80, 70)))
+
+
+def test_a_concatenation_that_is_read_is_a_selection():
+    def f(x, y):
+        return exp(concatenate(x, y, dimension=0))
+
+    assert len(kernels(f, f32(80, 70), f32(80, 70))) == 1
+    x, y = (RNG.standard_normal((80, 70), dtype=np.float32) for _ in range(2))
+    check(f, x, y)
+
+
+def test_pieces_that_alternate_are_selected():
+    def f(*xs):
+        return concatenate(*xs, dimension=1)
+
+    assert len(kernels(f, *[f32(5000, 1)] * 3)) == 1
+    check(f, *pieces(*[(5000, 1)] * 3))
+    check(f, *pieces(*[(700, 1)] * 17))
+
+
+@pytest.mark.parametrize("count", [5, 40, 300])
+def test_small_pieces_of_one_shape_share_kernels(count):
+    def f(*xs):
+        return concatenate(*xs, dimension=0)
+
+    assert len(kernels(f, *[f32(7)] * count)) == -(-count // 16)
+    check(f, *pieces(*[(7,)] * count))
+
+
+def test_pieces_of_expensive_operands_stay_apart():
+    def f(x):
+        parts = []
+        for k in range(40):
+            y = mul(x, np.float32(k))
+            for _ in range(6):
+                y = exp(mul(y, np.float32(0.01)))
+            parts.append(y)
+        return concatenate(*parts, dimension=0)
+
+    check(f, RNG.standard_normal(9, dtype=np.float32))
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "bfloat16", "float64", "complex64"])
+def test_pieces_of_all_kinds(dtype):
+    d = np.dtype(getattr(ml_dtypes, dtype, dtype))
+    shapes = [(2, 3), (2, 0), (2, 1), (2, 3), (2, 5), (2, 3), (2, 0)]
+
+    def f(*xs):
+        return [concatenate(*xs, dimension=1), concatenate(xs[0], xs[0], xs[3], xs[0], xs[0], xs[5], dimension=0)]
+
+    check(f, *pieces(*shapes, dtype=d))
+
+
+def test_a_concatenation_is_updated_in_place():
+    def f(x, y, i):
+        return dynamic_update_slice(concatenate(*[x] * 6, dimension=0), y, i)
+
+    found = statements(f, f32(2000), f32(3), ShapedArray((), np.dtype(np.int32)))
+    assert not any(isinstance(s, CopyBuffer) for s in found)
+    check(f, *pieces((2000,), (3,)), np.asarray(4, np.int32))
+
+
+def test_pieces_do_not_overwrite_what_they_read():
+    def f(x):
+        return concatenate(
+            *[slice_(x, start_indices=(k,), limit_indices=(k + 1000,), strides=None) for k in (3000, 1000, 0, 4000, 2000)], dimension=0
+        )
+
+    (x,) = pieces((5000,))
+    assert cpu.compile(program(f, f32(5000)), donated=frozenset([0])).compiled.aliases == ()
+
+    def loop(x):
+        return fori_loop(0, 3, lambda i, x: f(x) + 1, x)
+
+    want = x
+    for _ in range(3):
+        want = np.concatenate([want[k : k + 1000] for k in (3000, 1000, 0, 4000, 2000)]) + 1
+    np.testing.assert_array_equal(jit(loop)(x), want)
+    np.testing.assert_array_equal(jit(loop, donate_argnums=0)(asarray(x)), want)
+
+
+def test_large_borders_are_not_read_through():
+    """Rows of a pad or a concatenation that lie far outside of an operand."""
+
+    def f(x, y):
+        wide = pad(y, np.float32(1), padding_config=((3000, 4000, 0), (0, 0, 0)))
+        return mul(concatenate(x, wide, x, dimension=0), np.float32(2))
+
+    check(f, *pieces((3000, 21), (50, 21)))
+
+
 def test_broadcast_expensive_value_is_stored_once():
     def f(x):
         return spread(exp(exp(x)), (50, 40), (1,))
@@ -251,7 +366,12 @@ def test_arena_is_reused():
     def f(x, y):
         for _ in range(6):
             x = dot_general(
-                x, y, dimension_numbers=(((1,), (0,)), ((), ())), precision=None, preferred_element_type=np.dtype("float32"), out_sharding=None
+                x,
+                y,
+                dimension_numbers=(((1,), (0,)), ((), ())),
+                precision=None,
+                preferred_element_type=np.dtype("float32"),
+                out_sharding=None,
             )
         return x
 
@@ -274,3 +394,29 @@ def test_cumulative_and_empty():
     check(lambda x: cumsum(x, axis=1, reverse=True), RNG.random((5, 7), dtype=np.float32))
     check(lambda x: [total(x, (0,)), exp(x)], np.zeros((0, 3), np.float32))
     check(lambda x: max_(x, np.float32(0)), np.zeros((2, 0), np.float32))
+
+
+def test_outer_products_fuse():
+    dims = (((), ()), ((0,), (0,)))
+
+    def f(x, y):
+        p = dot_general(x, y, dimension_numbers=dims, precision=None, preferred_element_type=np.dtype("float32"), out_sharding=None)
+        return add(p, np.float32(1))
+
+    (kernel,) = statements(f, f32(7, 20), f32(7, 30))
+    assert isinstance(kernel, Kernel)
+    check(f, RNG.standard_normal((7, 20), dtype=np.float32), RNG.standard_normal((7, 30), dtype=np.float32))
+
+
+def test_narrow_product_is_read_by_what_joins_its_rounding():
+    dims = (((1,), (1,)), ((), ()))
+    bf16 = np.dtype("bfloat16")
+
+    def f(x):
+        p = dot_general(x, x, dimension_numbers=dims, precision=None, preferred_element_type=bf16, out_sharding=None)
+        return [div(p, np.asarray(4, bf16)), mul(p, p)]
+
+    x = RNG.standard_normal((11, 5), dtype=np.float32).astype(bf16)
+    p = program(f, ShapedArray(x.shape, bf16))
+    for g, w in zip(cpu.compile(p).run([x]), reference.compile(p).run([x]), strict=True):
+        np.testing.assert_allclose(to_ndarray(g).astype(np.float32), to_ndarray(w).astype(np.float32), rtol=2**-6, atol=2**-6)

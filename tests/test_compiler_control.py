@@ -8,7 +8,7 @@ import pytest
 
 from steno.backends import cpu
 from steno.core.aval import ShapedArray
-from steno.core.interpret import to_ndarray
+from steno.core.interpret import to_array, to_ndarray
 from steno.core.op import OPS, Op
 from steno.core.trace import trace_to_jaxpr
 from steno.ir.check_loops import check
@@ -20,10 +20,12 @@ from steno.ir.print_loops import show
 from steno.ops.arithmetic import add, mul
 from steno.ops.compare import lt
 from steno.ops.index import dynamic_slice, dynamic_update_slice
+from steno.ops.join import concatenate
 from steno.ops.reduce import reduce_sum
 from steno.ops.shape import reshape
+from steno.ops.transcendental import sin
 
-F, I = np.float32, np.int32
+F, INT = np.float32, np.int32
 
 
 def f32(*shape):
@@ -77,7 +79,7 @@ def statements(f, *arrays, kind=Loop):
 
 
 def count_to(n, *carries):
-    return program(lambda i, *c: lt(i, I(n)), i32(), *carries)
+    return program(lambda i, *c: lt(i, INT(n)), i32(), *carries)
 
 
 @pytest.mark.parametrize("reverse", [False, True])
@@ -107,10 +109,10 @@ def test_scan_of_no_rows_and_no_iterations():
 
 
 def test_while_with_a_scalar():
-    body = program(lambda i, x: (add(i, I(1)), mul(x, F(1.5))), i32(), f32())
+    body = program(lambda i, x: (add(i, INT(1)), mul(x, F(1.5))), i32(), f32())
 
     def f(x):
-        return loop(I(0), x, cond=count_to(10, f32()), body=body, cond_consts=0, body_consts=0)
+        return loop(INT(0), x, cond=count_to(10, f32()), body=body, cond_consts=0, body_consts=0)
 
     i, x = results(f, F(2))
     assert i == 10 and x == F(2) * F(1.5) ** 10
@@ -118,10 +120,10 @@ def test_while_with_a_scalar():
 
 def test_carries_that_swap():
     """Each next value needs the other's present one."""
-    body = program(lambda i, a, b: (add(i, I(1)), b, add(a, b)), i32(), f32(3), f32(3))
+    body = program(lambda i, a, b: (add(i, INT(1)), b, add(a, b)), i32(), f32(3), f32(3))
     for n in (0, 1, 6, 7):
         _, a, b = results(
-            lambda a, b, n=n: loop(I(0), a, b, cond=count_to(n, f32(3), f32(3)), body=body, cond_consts=0, body_consts=0),
+            lambda a, b, n=n: loop(INT(0), a, b, cond=count_to(n, f32(3), f32(3)), body=body, cond_consts=0, body_consts=0),
             np.zeros(3, F),
             np.ones(3, F),
         )
@@ -133,10 +135,10 @@ def test_carries_that_swap():
 
 def test_whole_row_dependence_takes_a_partner():
     """The sum is over the present carry, so the next one cannot be written over it."""
-    body = program(lambda i, a: (add(i, I(1)), mul(a, reduce_sum(a, axes=(0,)))), i32(), f32(300))
+    body = program(lambda i, a: (add(i, INT(1)), mul(a, reduce_sum(a, axes=(0,)))), i32(), f32(300))
 
     def f(a):
-        return loop(I(0), a, cond=count_to(3, f32(300)), body=body, cond_consts=0, body_consts=0)
+        return loop(INT(0), a, cond=count_to(3, f32(300)), body=body, cond_consts=0, body_consts=0)
 
     a = np.full(300, 1 / 300, F)
     _, got = results(f, a)
@@ -145,11 +147,11 @@ def test_whole_row_dependence_takes_a_partner():
 
 def test_update_of_a_carry_is_in_place():
     def step(i, a):
-        return add(i, I(1)), dynamic_update_slice(a, add(dynamic_slice(a, i, slice_sizes=(1,)), F(1)), i)
+        return add(i, INT(1)), dynamic_update_slice(a, add(dynamic_slice(a, i, slice_sizes=(1,)), F(1)), i)
 
     def f(a):
         body = program(step, i32(), a.aval)
-        return loop(I(0), a, cond=count_to(40, a.aval), body=body, cond_consts=0, body_consts=0)
+        return loop(INT(0), a, cond=count_to(40, a.aval), body=body, cond_consts=0, body_consts=0)
 
     a = np.zeros(100, F)
     (made,) = statements(f, a)
@@ -162,12 +164,12 @@ def test_rows_of_a_carried_matrix_in_place():
     """Row i + 1 from row i: read and written in one array."""
 
     def step(i, a):
-        row = dynamic_slice(a, i, I(0), slice_sizes=(1, 8))
-        return add(i, I(1)), dynamic_update_slice(a, mul(row, F(2)), add(i, I(1)), I(0))
+        row = dynamic_slice(a, i, INT(0), slice_sizes=(1, 8))
+        return add(i, INT(1)), dynamic_update_slice(a, mul(row, F(2)), add(i, INT(1)), INT(0))
 
     def f(a):
         body = program(step, i32(), a.aval)
-        return loop(I(0), a, cond=count_to(9, a.aval), body=body, cond_consts=0, body_consts=0)
+        return loop(INT(0), a, cond=count_to(9, a.aval), body=body, cond_consts=0, body_consts=0)
 
     a = np.zeros((10, 8), F)
     a[0] = 1
@@ -178,10 +180,10 @@ def test_rows_of_a_carried_matrix_in_place():
 
 
 def test_carry_handed_on_is_no_carry():
-    body = program(lambda i, a, b: (add(i, I(1)), a, add(b, a)), i32(), f32(5), f32(5))
+    body = program(lambda i, a, b: (add(i, INT(1)), a, add(b, a)), i32(), f32(5), f32(5))
 
     def f(a, b):
-        return loop(I(0), a, b, cond=count_to(4, f32(5), f32(5)), body=body, cond_consts=0, body_consts=0)
+        return loop(INT(0), a, b, cond=count_to(4, f32(5), f32(5)), body=body, cond_consts=0, body_consts=0)
 
     a, b = np.arange(5, dtype=F), np.zeros(5, F)
     (made,) = statements(f, a, b)
@@ -203,9 +205,9 @@ def test_choice_clamps_and_runs_one(index):
         return choose(i, x, branches=branches)
 
     x = np.arange(5, dtype=F)
-    (got,) = results(f, I(index), x)
+    (got,) = results(f, INT(index), x)
     np.testing.assert_array_equal(got, [x + 1, 10 * x, x][min(max(index, 0), 2)])
-    assert len(statements(f, I(index), x, kind=Choice)) == 1
+    assert len(statements(f, INT(index), x, kind=Choice)) == 1
 
 
 def test_nested_loops():
@@ -223,8 +225,6 @@ def test_arrays_closed_over_by_a_body_are_inputs():
     big = np.arange(6, dtype=F)
 
     def f(c):
-        from steno.core.interpret import to_array
-
         held = to_array(big, f32(6))
         body = program(lambda c: (add(c, reduce_sum(held, axes=(0,))),), f32())
         return scan(c, body=body, consts=0, carries=1, length=2, reverse=False)
@@ -251,3 +251,75 @@ def test_reshape_between_loops():
 
     (got,) = results(f, np.zeros(6, F))
     np.testing.assert_array_equal(got, np.full(6, 5, F))
+
+
+def test_bodies_of_a_few_elements_are_scalar_code():
+    """A stack of three, slices and arithmetic: one kernel without loops, the carry changed in place."""
+
+    def step(s, x):
+        a, b, c = (reshape(dynamic_slice(s, INT(k), slice_sizes=(1,)), new_sizes=(), dimensions=None, sharding=None) for k in range(3))
+        parts = (reshape(v, new_sizes=(1,), dimensions=None, sharding=None) for v in (mul(a, b), add(c, x), add(a, F(1))))
+        new = concatenate(*parts, dimension=0)
+        return new, new
+
+    body = program(step, f32(3), f32())
+
+    def f(s, xs):
+        return scan(s, xs, body=body, consts=0, carries=1, length=4, reverse=False)
+
+    s, xs = np.array([1, 2, 3], F), np.arange(4, dtype=F)
+    (made,) = statements(f, s, xs)
+    (kernel,) = made.body.statements
+    assert kernel.outer == () and [stage.vars for stage in kernel.stages] == [()]
+    assert made.carries[0][1] is None
+    got, rows = results(f, s, xs)
+    for x, row in zip(xs, rows, strict=True):
+        s = np.array([s[0] * s[1], s[2] + x, s[0] + 1], F)
+        np.testing.assert_array_equal(row, s)
+    np.testing.assert_array_equal(got, s)
+
+
+def test_small_bodies_with_reads_at_run_time_indices_stay_array_code():
+    """The element wanted of a computed array is not known: there is no scalar for it."""
+
+    def step(i, a):
+        doubled = add(a, a)
+        return add(i, INT(1)), mul(doubled, dynamic_slice(doubled, i, slice_sizes=(1,)))
+
+    body = program(lambda i, a: (step(i, a)[0], concatenate(step(i, a)[1], dimension=0)), i32(), f32(1))
+
+    def f(a):
+        return loop(INT(0), a, cond=count_to(2, f32(1)), body=body, cond_consts=0, body_consts=0)
+
+    _, got = results(f, np.array([0.5], F))
+    np.testing.assert_array_equal(got, [4.0])
+
+
+def test_scalar_loops_with_rare_code_bools_and_reversed_rows():
+    """sin of huge arguments takes its rare branch; a bool is a byte in memory and a bit in a register."""
+
+    def step(x, go, u):
+        y = sin(mul(x, u))
+        return mul(y, F(1e6)), lt(y, F(0)), y, go
+
+    body = program(step, f32(), ShapedArray((), np.dtype(bool)), f32())
+
+    def f(x, go, us):
+        return scan(x, go, us, body=body, consts=0, carries=2, length=5, reverse=True)
+
+    x, us = F(3), np.array([1.5, 1e3, 1e5, 2e5, 0.25], F)
+    got_x, got_go, ys, gos = results(f, x, np.bool_(True), us)
+    go = True
+    for k in reversed(range(5)):
+        y = np.sin(np.float64(x * us[k])).astype(F)
+        np.testing.assert_allclose(ys[k], y, rtol=1e-6)
+        assert gos[k] == go
+        x, go = ys[k] * F(1e6), bool(ys[k] < 0)
+    assert got_x == x and got_go == go
+
+
+def test_while_loop_that_a_bool_ends():
+    cond = program(lambda go, x: go, ShapedArray((), np.dtype(bool)), f32())
+    body = program(lambda go, x: (lt(x, F(100)), mul(x, F(3))), ShapedArray((), np.dtype(bool)), f32())
+    go, x = results(lambda x: loop(np.bool_(True), x, cond=cond, body=body, cond_consts=0, body_consts=0), F(1))
+    assert not go and x == 3.0**6

@@ -9,9 +9,9 @@ import weakref
 
 import numpy as np
 import pytest
-from steno._native import ArrayImpl, current_trace
 
 import steno
+from steno._native import ArrayImpl, current_trace
 from steno.backends import reference
 from steno.core import dtypes, source
 from steno.core.aval import ShapedArray, register_aval_type, typed_scalar

@@ -13,7 +13,10 @@ from pathlib import Path
 import pytest
 from peer import NO_JAX, interpreter
 
+import steno
+
 ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = str(Path(steno.__file__).parents[1])  # what is tested, installed or not
 EXAMPLES = ROOT / "examples"
 
 
@@ -87,7 +90,7 @@ def test_every_example_is_tested():
 
 @pytest.mark.parametrize("name", CASES)
 def test_on_steno(name):
-    check(name, compute(sys.executable, "steno", [name], {"PYTHONPATH": str(ROOT / "src")})[name])
+    check(name, compute(sys.executable, "steno", [name], {"PYTHONPATH": PACKAGE})[name])
 
 
 @pytest.mark.skipif(interpreter() is None, reason=NO_JAX)
@@ -101,7 +104,7 @@ def test_on_jax():
 @pytest.mark.parametrize("name", ["game_of_life", "retrace_report"])
 def test_by_steno_run(name):
     command = [sys.executable, "-m", "steno", "run", str(EXAMPLES / f"{name}.py")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env={"PYTHONPATH": str(ROOT / "src")})
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env={"PYTHONPATH": PACKAGE})
     assert done.returncode == 0, done.stderr
     if name == "game_of_life":
         assert done.stdout.endswith("the glider moved by one cell: True\n")

@@ -13,6 +13,7 @@ import pytest
 import steno
 
 ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = str(Path(steno.__file__).parents[1])  # what is tested, installed or not
 HEAVY = ("llvmlite", "opt_einsum", "scipy", "scipy_openblas32", "jax", "jaxlib", "nanobind")
 SLOW = ("dataclasses", "fractions", "decimal", "logging", "string", "asyncio", "unittest", "subprocess", "multiprocessing", "ctypes.util")
 FACES = ("steno", "steno.numpy", "steno.lax", "steno.nn", "steno.random", "steno.tree_util", "steno.debug", "steno.errors", "steno.dtypes")
@@ -27,9 +28,7 @@ before = set(sys.modules)
 {statements}
 print(json.dumps(sorted(set(sys.modules) - before)))
 """
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, env={"PYTHONPATH": str(ROOT / "src")}, timeout=120
-    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env={"PYTHONPATH": PACKAGE}, timeout=120)
     assert done.returncode == 0, done.stderr
     return set(json.loads(done.stdout))
 
@@ -73,9 +72,7 @@ except AttributeError as err:
 else:
     raise AssertionError
 """
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, env={"PYTHONPATH": str(ROOT / "src")}
-    )
+    done = subprocess.run([sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, env={"PYTHONPATH": PACKAGE})
     assert done.returncode == 0, done.stderr
 
 

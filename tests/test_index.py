@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from steno.ir.index import FloorDiv, Index, LoopVar, Mod, linear, row_major, unlinear, var
 

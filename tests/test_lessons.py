@@ -7,7 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import steno
+
 ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = str(Path(steno.__file__).parents[1])  # what is tested, installed or not
 LESSON = ROOT / "examples" / "lesson"
 FIRST_LINE = "error: Attempted boolean conversion of traced array with shape bool[]."
 
@@ -15,7 +18,7 @@ FIRST_LINE = "error: Attempted boolean conversion of traced array with shape boo
 def run(program: Path) -> str:
     """What the program prints; it must end well and print no warnings."""
     command = [sys.executable, "-W", "error", "-m", "steno", "run", str(program)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env={"PYTHONPATH": str(ROOT / "src")})
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env={"PYTHONPATH": PACKAGE})
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     return done.stdout

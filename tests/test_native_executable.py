@@ -15,9 +15,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 from native_c import address, array, aval, library, program
-from steno._native import ArrayImpl, Executable
 
 from steno import _native, config
+from steno._native import ArrayImpl, Executable
 from steno.core import config as core_config
 
 V3, V4, S = aval((3,)), aval((4,)), aval(())

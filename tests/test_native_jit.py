@@ -15,9 +15,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 from native_c import address, array, aval, program
-from steno._native import ArrayImpl, Executable, JitEntry, JitFunction
 
 from steno import _native
+from steno._native import ArrayImpl, Executable, JitEntry, JitFunction
 from steno.core import aval as core_aval
 from steno.tree_util import tree_flatten, tree_structure
 

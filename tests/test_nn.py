@@ -9,13 +9,13 @@ import pytest
 from peer import NO_JAX, Arr, Expr, Key, Ref, differences, peer, run_here
 
 import steno
-from steno import nn, random
-from steno import numpy as jnp
+from steno import nn, numpy as jnp, random
 
 needs_jax = pytest.mark.skipif(peer() is None, reason=NO_JAX)
 
 rng = np.random.default_rng(0)
 Q, K = rng.standard_normal((2, 3, 4, 8)).astype(np.float32), rng.standard_normal((2, 5, 4, 8)).astype(np.float32)
+POINTS = np.array([-7, -3, -1, -0.5, -0.0, 0.0, 0.5, 1, 2, 3, 6, 7, 40, -40, np.nan, np.inf, -np.inf], np.float32)
 LINE = np.linspace(-8, 8, 41, dtype=np.float32)
 VARIABLES = {
     "nn": Ref("jax.nn"),
@@ -27,13 +27,14 @@ VARIABLES = {
     "i": Arr(np.arange(-2, 3, dtype=np.int32)),
     "b": Arr(np.array([True, False])),
     "c": Arr(np.array([1 + 2j, -0.5 - 3j], np.complex64)),
+    "points": Arr(POINTS),
     "special": Arr(np.array([np.inf, -np.inf, np.nan, -0.0, 0.0, 1e-40, 3e38, -3e38, 100.0, -100.0], np.float32)),
 }
 # Values pass through exp, tanh, erf and others, which differ by a few units in the last place; narrow types are rounded from float32.
 RTOL, ATOL, NARROW = 3e-6, 1e-6, 1e-2
 
 
-def compare(sources: list[str]) -> None:
+def compare(sources: list[str], atol: float = ATOL) -> None:
     """Each expression, here and on JAX: values, dtypes, weak types, shapes, error classes."""
     calls = [Expr(s, **{n: v for n, v in VARIABLES.items() if n in s}) for s in sources]
     server = peer()
@@ -41,7 +42,7 @@ def compare(sources: list[str]) -> None:
     found = []
     for call, got, want in zip(calls, run_here(calls), server.batch(calls), strict=True):
         rtol = NARROW if "float16" in call.source else RTOL
-        found += [f"{call.source}\n  {d}" for d in differences(got, want, rtol=rtol, atol=ATOL)]
+        found += [f"{call.source}\n  {d}" for d in differences(got, want, rtol=rtol, atol=atol)]
     assert not found, "\n".join(found)
 
 
@@ -69,6 +70,32 @@ def test_parameters_of_activations():
         "nn.squareplus(i, 2)", "nn.gelu(i, approximate=False)", "nn.gelu(x, False)", "nn.gelu(2.0, False)",
         "nn.gelu(x.astype('bfloat16'), False)", "nn.gelu(c, False)", "nn.relu('a')", "nn.softmax('a')", "nn.tanh(x=1.0)",
         "nn.sigmoid(x=1.0)", "nn.glu(jnp.ones(3))", "nn.glu(q, axis=0)", "nn.glu(q, axis=9)",
+    ])  # fmt: skip
+
+
+ALONG_AXES = ("glu", "log_softmax", "logmeanexp", "logsumexp", "softmax", "standardize")
+
+
+@needs_jax
+@pytest.mark.parametrize("name", [n for n in ACTIVATIONS if n not in ALONG_AXES])
+def test_derivatives_of_activations(name):
+    """First and second, at kinks and limits too. The second of mish loses digits to cancellation in both."""
+    compare(
+        [f"jax.vmap(jax.grad(nn.{name}))(points)", f"jax.vmap(jax.grad(jax.grad(nn.{name})))(points)"],
+        atol=5e-6 if name == "mish" else ATOL,
+    )
+
+
+@needs_jax
+def test_derivatives_along_axes():
+    compare([
+        "jax.grad(lambda q: (nn.softmax(q)**2).sum())(q)", "jax.grad(lambda q: (nn.log_softmax(q)**2).sum())(q)",
+        "jax.grad(lambda q: (nn.logsumexp(q, axis=0)**2).sum())(q)", "jax.grad(lambda q: (nn.standardize(q)**3).sum())(q)",
+        "jax.grad(lambda q: (nn.softmax(q, where=q > 0)**2).sum())(q)", "jax.grad(nn.logmeanexp)(q)",
+        "jax.jacobian(nn.softmax)(q[0, 0, 0])",
+        "jax.hessian(nn.logsumexp)(q[0, 0, 0])", "jax.grad(lambda q: (nn.glu(q)**2).sum())(q)",
+        "jax.grad(lambda q: (nn.gelu(q, False)**2).sum())(q)", "jax.grad(nn.logsumexp)(jnp.array([-jnp.inf, 1.0]))",
+        "jax.grad(nn.logsumexp)(jnp.array([-jnp.inf, -jnp.inf]))", "jax.vmap(nn.softmax)(q)", "jax.vmap(lambda i: nn.one_hot(i, 3))(i)",
     ])  # fmt: skip
 
 

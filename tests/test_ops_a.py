@@ -13,12 +13,12 @@ from steno.core import dtypes
 from steno.core.aval import ShapedArray
 from steno.core.op import OPS, Op
 from steno.core.trace import trace_to_jaxpr
-from steno.ops import arithmetic, bitwise, compare, convert, cumulative, oracle, reduce, sort, transcendental
+from steno.ops import arithmetic, bitwise, compare, convert, cumulative, oracle, reduce, sort, transcendental, zeta
 from steno.testing import check_op, differences
 
-MODULES = (arithmetic, bitwise, compare, convert, cumulative, reduce, sort, transcendental)
+MODULES = (arithmetic, bitwise, compare, convert, cumulative, reduce, sort, transcendental, zeta)
 RECORDS = {o.name: o for m in MODULES for o in vars(m).values() if isinstance(o, Op)}
-FOLLOWERS = {"running_fold"}  # parts of reduce
+FOLLOWERS = {"running_fold", "running_recurrence"}  # parts of reduce and of linear_recurrence
 
 
 def aval(shape: tuple[int, ...] = (3, 4), dtype: Any = "float32", weak: bool = False) -> ShapedArray:

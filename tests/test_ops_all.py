@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import importlib
 import os
+import pkgutil
 
 import numpy as np
 import pytest
 
-import steno.lax  # noqa: F401  declares every family
+import steno.ops
 from steno.core.config import enable_x64
 from steno.core.op import OPS, Op
-from steno.ops.random import random_bits  # noqa: F401
 from steno.testing import check_op
+
+for _family in pkgutil.iter_modules(steno.ops.__path__):
+    importlib.import_module(f"steno.ops.{_family.name}")
 
 # a compiled program takes some 20 ms: without STENO_TEST_ALL only so many samples of an op are compiled, spread over all of them
 COMPILED = 10**9 if os.environ.get("STENO_TEST_ALL") else 4

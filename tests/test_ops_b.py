@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from steno._native import ArrayImpl
 
+from steno._native import ArrayImpl
 from steno.backends import cpu
 from steno.core import dtypes
 from steno.core.aval import ShapedArray
@@ -18,10 +18,10 @@ from steno.core.interpret import to_array, to_ndarray
 from steno.core.op import Op
 from steno.core.trace import trace_to_jaxpr
 from steno.ir.index import LoopVar, var
-from steno.ops import arithmetic, dot, gather, host, index, random, scatter, shape, structural
+from steno.ops import arithmetic, dot, gather, host, index, join, random, scatter, shape, structural
 from steno.testing import assert_same_bits, logical, run_lowered, values
 
-MODULES = (dot, gather, host, index, random, scatter, shape, structural)
+MODULES = (dot, gather, host, index, join, random, scatter, shape, structural)
 RECORDS = [o for m in MODULES for o in vars(m).values() if isinstance(o, Op) and o not in vars(arithmetic).values()]
 SAMPLED = [o for o in RECORDS if o.samples is not None]
 
@@ -102,18 +102,18 @@ KEYS = random.key_aval((3,))
         bad(shape.squeeze, ValueError, "other than one", X, dimensions=(0,)),
         bad(shape.squeeze, ValueError, "must lie in", X, dimensions=(5,)),
         bad(shape.squeeze, ValueError, "distinct", aval((1, 3)), dimensions=(0, 0)),
-        bad(shape.concatenate, ValueError, "at least one", dimension=0),
-        bad(shape.concatenate, TypeError, "equal numbers of axes", X, aval((3,)), dimension=0),
-        bad(shape.concatenate, TypeError, "agree in all axes", X, aval((3, 5)), dimension=0),
-        bad(shape.concatenate, TypeError, "out of bounds", X, X, dimension=2),
-        bad(shape.concatenate, TypeError, "float32, int32", X, aval((3, 4), "int32"), dimension=0),
-        bad(shape.stack, ValueError, "equal shapes", X, aval((3,)), axis=0),
-        bad(shape.stack, ValueError, "axis 3", X, axis=3),
-        bad(shape.stack, TypeError, "float32, int32", X, aval((3, 4), "int32"), axis=0),
-        bad(shape.split, ValueError, "sum to 2", X, sizes=(1, 1), axis=0),
-        bad(shape.split, ValueError, "axis 2", X, sizes=(1, 2), axis=2),
-        bad(shape.split, ValueError, "negative", X, sizes=(-1, 4), axis=0),
-        bad(shape.unstack, IndexError, "axis 2", X, axis=2),
+        bad(join.concatenate, ValueError, "at least one", dimension=0),
+        bad(join.concatenate, TypeError, "equal numbers of axes", X, aval((3,)), dimension=0),
+        bad(join.concatenate, TypeError, "agree in all axes", X, aval((3, 5)), dimension=0),
+        bad(join.concatenate, TypeError, "out of bounds", X, X, dimension=2),
+        bad(join.concatenate, TypeError, "float32, int32", X, aval((3, 4), "int32"), dimension=0),
+        bad(join.stack, ValueError, "equal shapes", X, aval((3,)), axis=0),
+        bad(join.stack, ValueError, "axis 3", X, axis=3),
+        bad(join.stack, TypeError, "float32, int32", X, aval((3, 4), "int32"), axis=0),
+        bad(join.split, ValueError, "sum to 2", X, sizes=(1, 1), axis=0),
+        bad(join.split, ValueError, "axis 2", X, sizes=(1, 2), axis=2),
+        bad(join.split, ValueError, "negative", X, sizes=(-1, 4), axis=0),
+        bad(join.unstack, IndexError, "axis 2", X, axis=2),
         bad(shape.pad, TypeError, "float32 and int32", X, N, padding_config=((1, 1, 0),) * 2),
         bad(shape.pad, ValueError, "for each axis", X, S, padding_config=((1, 1, 0),)),
         bad(shape.pad, ValueError, "interior padding", X, S, padding_config=((1, 1, -1),) * 2),
@@ -190,8 +190,8 @@ W = aval(weak=True)
         (shape.reshape, [W], dict(dimensions=None, new_sizes=(12,), sharding=None), True),
         (shape.transpose, [W], dict(permutation=(1, 0)), True),
         (shape.broadcast_in_dim, [W], dict(shape=(3, 4), broadcast_dimensions=(0, 1), sharding=None), True),
-        (shape.concatenate, [W, W], dict(dimension=0), True),
-        (shape.concatenate, [W, X], dict(dimension=0), False),
+        (join.concatenate, [W, W], dict(dimension=0), True),
+        (join.concatenate, [W, X], dict(dimension=0), False),
         (shape.pad, [W, aval((), weak=True)], dict(padding_config=((0, 0, 0),) * 2), True),
         (shape.pad, [W, S], dict(padding_config=((0, 0, 0),) * 2), False),
         (shape.slice_, [W], dict(start_indices=(0, 0), limit_indices=(1, 1), strides=None), True),
@@ -205,8 +205,8 @@ W = aval(weak=True)
         (structural.copy, [W], {}, True),
         (shape.rev, [W], dict(dimensions=(0,)), True),
         (shape.tile, [W], dict(reps=(2, 2)), True),
-        (shape.stack, [W, W], dict(axis=0), True),
-        (shape.stack, [W, X], dict(axis=0), False),
+        (join.stack, [W, W], dict(axis=0), True),
+        (join.stack, [W, X], dict(axis=0), False),
     ],
     ids=lambda v: v.name if isinstance(v, Op) else None,
 )  # fmt: skip

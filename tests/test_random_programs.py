@@ -7,19 +7,20 @@ import random
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from steno import _native
 from steno.backends import cpu, reference
 from steno.core.aval import ShapedArray
 from steno.core.interpret import to_array, to_ndarray
+from steno.core.op import set_eager
 from steno.core.trace import trace_to_jaxpr
 from steno.ops.arithmetic import abs_, add, div, floor, max_, min_, mul, neg, sign, sub
 from steno.ops.compare import lt, select_n
 from steno.ops.cumulative import cummax, cumsum
+from steno.ops.join import concatenate
 from steno.ops.reduce import argmax, reduce_max, reduce_min, reduce_prod, reduce_sum
-from steno.ops.shape import broadcast_in_dim, concatenate, pad, reshape, rev, slice_, transpose
+from steno.ops.shape import broadcast_in_dim, pad, reshape, rev, slice_, transpose
 from steno.ops.transcendental import exp, logistic, sin, sqrt, tanh
 
 UNARY = [neg, abs_, floor, sign, sin, tanh, logistic, lambda x: sqrt(abs_(x)), lambda x: exp(min_(x, np.float32(3)))]
@@ -113,18 +114,11 @@ class Maker:
 
 def one_by_one(maker: Maker, arrays):
     """Each op by the cpu backend's eager path, which compiles it alone."""
-    previous = cpu_eager_only()
+    previous = set_eager(cpu.eager)
     try:
         return maker.run(*arrays)
     finally:
-        previous()
-
-
-def cpu_eager_only():
-    from steno.core import op
-
-    old = op.set_eager(cpu.eager)
-    return lambda: op.set_eager(old)
+        set_eager(previous)
 
 
 def same_bits(a, b) -> bool:

@@ -9,8 +9,7 @@ import threading
 import weakref
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from tree_nodes import (
     Box,
     Const,
@@ -26,8 +25,7 @@ from tree_nodes import (
 
 import steno.tree_util as tu
 from steno.core.pytree import broadcast_flattened_prefix_with_treedef, equality_errors, prefix_errors
-from steno.tree_util import DictKey, Partial, PyTreeDef, default_registry
-from steno.tree_util import tree_structure as structure
+from steno.tree_util import DictKey, Partial, PyTreeDef, default_registry, tree_structure as structure
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Laws on random trees

@@ -25,8 +25,7 @@ from tree_nodes import (
 
 import steno.tree
 import steno.tree_util as tu
-from steno.tree_util import FlattenedIndexKey, Partial
-from steno.tree_util import tree_structure as structure
+from steno.tree_util import FlattenedIndexKey, Partial, tree_structure as structure
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Registration

@@ -34,8 +34,16 @@ import steno.tree
 import steno.tree_util as tu
 from steno.core import pytree as core_pytree
 from steno.core.pytree import broadcast_flattened_prefix_with_treedef, broadcast_prefix, equality_errors, prefix_errors
-from steno.tree_util import DictKey, FlattenedIndexKey, GetAttrKey, Partial, PyTreeDef, SequenceKey, default_registry
-from steno.tree_util import tree_structure as structure
+from steno.tree_util import (
+    DictKey,
+    FlattenedIndexKey,
+    GetAttrKey,
+    Partial,
+    PyTreeDef,
+    SequenceKey,
+    default_registry,
+    tree_structure as structure,
+)
 
 # ----------------------------------------------------------------------------------------------------------------------
 # What is there

@@ -284,18 +284,18 @@ erf_inv_fit("ERF_INV", erf_inv_ratio, 1, 1.5, 0, 6.251, 0, 25)
 erf_inv_fit("ERF_INV_TAIL", lambda s: erf_inv_ratio(s * s), 2, 3, mp.sqrt(5), 4.1, 10, 0)
 erf_inv_fit("ERF_INV_TAIL", lambda s: erf_inv_ratio(s * s), 2, 3.5, 2.5, 6.03, 0, 29)
 
-# exp(-x) I0(x) and I1(x) / x on [0, 8] as polynomials of x/4 - 1, beyond times sqrt(x) as such of 16/x - 1
-for name, order in (("I0E", 0), ("I1E", 1)):
+# I0(x) and I1(x) / x up to 8 as polynomials of x**2 / 4; beyond, times exp(-x) sqrt(x), of 16/x - 1
+for name, order in (("I0", 0), ("I1", 1)):
 
-    def inner(t: object, order: int = order) -> object:
-        x = 4 * (t + 1)
-        return mp.exp(-x) * mp.besseli(order, x) / x**order if x else 1 / mp.mpf(2) ** order
+    def inner(z: object, order: int = order) -> object:
+        x = 2 * mp.sqrt(z)
+        return mp.besseli(order, x) / x**order if x else 1 / mp.mpf(2) ** order
 
     def outer(t: object, order: int = order) -> object:
         x = 16 / (t + 1)
         return mp.sqrt(x) * mp.exp(-x) * mp.besseli(order, x)
 
-    fit(name, inner, -1, 1, lambda t, f=inner: 1 / f(t), 19, 31)
+    fit(name, inner, 0, 16, lambda z, f=inner: 1 / f(z), 11, 18)
     fit(name + "_TAIL", outer, mp.mpf("-0.9999"), 1, lambda t, f=outer: 1 / f(t), 7, 26)
 
 

@@ -1,107 +1,103 @@
 """steno: JAX's programming model on the CPU, with a compiler of its own."""
 
 import importlib as _importlib
-from typing import TYPE_CHECKING as _TYPE_CHECKING
 
-from steno import dtypes as dtypes
-from steno import errors as errors
-from steno import lax as lax
-from steno import numpy as numpy
-from steno import sharding as sharding
-from steno import stages as stages
-from steno import tree as tree
-from steno import tree_util as tree_util
-from steno import typing as typing
-from steno.api import clear_caches as clear_caches
-from steno.api import disable_jit as disable_jit
-from steno.api import eval_shape as eval_shape
-from steno.api import explain_cache_misses as explain_cache_misses
-from steno.api import jit as jit
-from steno.api import live_arrays as live_arrays
-from steno.api import make_jaxpr as make_jaxpr
-from steno.api import named_call as named_call
+from steno import (
+    dtypes as dtypes,
+    errors as errors,
+    lax as lax,
+    monitoring as monitoring,
+    numpy as numpy,
+    ops as ops,
+    sharding as sharding,
+    stages as stages,
+    tree as tree,
+    tree_util as tree_util,
+    typing as typing,
+)
+from steno.api import (
+    clear_caches as clear_caches,
+    disable_jit as disable_jit,
+    eval_shape as eval_shape,
+    explain_cache_misses as explain_cache_misses,
+    jit as jit,
+    live_arrays as live_arrays,
+    make_jaxpr as make_jaxpr,
+    named_call as named_call,
+)
 from steno.core.aval import typeof as typeof
-from steno.core.config import check_tracer_leaks as check_tracer_leaks
-from steno.core.config import checking_leaks as checking_leaks
-from steno.core.config import config as config
-from steno.core.config import debug_infs as debug_infs
-from steno.core.config import debug_key_reuse as debug_key_reuse
-from steno.core.config import debug_nans as debug_nans
-from steno.core.config import default_device as default_device
-from steno.core.config import default_matmul_precision as default_matmul_precision
-from steno.core.config import default_prng_impl as default_prng_impl
-from steno.core.config import enable_checks as enable_checks
-from steno.core.config import enable_custom_prng as enable_custom_prng
-from steno.core.config import enable_x64 as enable_x64
-from steno.core.config import legacy_prng_key as legacy_prng_key
-from steno.core.config import log_compiles as log_compiles
-from steno.core.config import no_tracing as no_tracing
-from steno.core.config import numpy_dtype_promotion as numpy_dtype_promotion
-from steno.core.config import numpy_rank_promotion as numpy_rank_promotion
-from steno.core.config import softmax_custom_jvp as softmax_custom_jvp
-from steno.core.config import threefry_partitionable as threefry_partitionable
-from steno.core.config import transfer_guard as transfer_guard
+from steno.core.config import (
+    check_tracer_leaks as check_tracer_leaks,
+    checking_leaks as checking_leaks,
+    config as config,
+    debug_infs as debug_infs,
+    debug_key_reuse as debug_key_reuse,
+    debug_nans as debug_nans,
+    default_device as default_device,
+    default_matmul_precision as default_matmul_precision,
+    default_prng_impl as default_prng_impl,
+    enable_checks as enable_checks,
+    enable_custom_prng as enable_custom_prng,
+    enable_x64 as enable_x64,
+    legacy_prng_key as legacy_prng_key,
+    log_compiles as log_compiles,
+    no_tracing as no_tracing,
+    numpy_dtype_promotion as numpy_dtype_promotion,
+    numpy_rank_promotion as numpy_rank_promotion,
+    softmax_custom_jvp as softmax_custom_jvp,
+    threefry_partitionable as threefry_partitionable,
+    transfer_guard as transfer_guard,
+)
 from steno.core.dtypes import float0 as float0
-from steno.core.trace import Array as Array
-from steno.core.trace import ensure_compile_time_eval as ensure_compile_time_eval
-from steno.core.trace import named_scope as named_scope
-from steno.custom_derivatives import closure_convert as closure_convert
-from steno.custom_derivatives import custom_gradient as custom_gradient
-from steno.custom_derivatives import custom_jvp as custom_jvp
-from steno.custom_derivatives import custom_vjp as custom_vjp
-from steno.derivatives import fwd_and_bwd as fwd_and_bwd
-from steno.derivatives import grad as grad
-from steno.derivatives import hessian as hessian
-from steno.derivatives import jacfwd as jacfwd
-from steno.derivatives import jacobian as jacobian
-from steno.derivatives import jacrev as jacrev
-from steno.derivatives import jvp as jvp
-from steno.derivatives import linear_transpose as linear_transpose
-from steno.derivatives import linearize as linearize
-from steno.derivatives import value_and_grad as value_and_grad
-from steno.derivatives import vjp as vjp
-from steno.device import Device as Device
-from steno.device import NamedSharding as NamedSharding
-from steno.device import P as P
-from steno.device import block_until_ready as block_until_ready
-from steno.device import copy_to_host_async as copy_to_host_async
-from steno.device import default_backend as default_backend
-from steno.device import device_count as device_count
-from steno.device import device_get as device_get
-from steno.device import device_put as device_put
-from steno.device import devices as devices
-from steno.device import host_count as host_count
-from steno.device import host_id as host_id
-from steno.device import host_ids as host_ids
-from steno.device import local_device_count as local_device_count
-from steno.device import local_devices as local_devices
-from steno.device import make_mesh as make_mesh
-from steno.device import process_count as process_count
-from steno.device import process_index as process_index
-from steno.device import process_indices as process_indices
-from steno.mapping import vmap as vmap
+from steno.core.on_demand import on_demand as _on_demand
+from steno.core.trace import Array as Array, ensure_compile_time_eval as ensure_compile_time_eval, named_scope as named_scope
+from steno.device import (
+    Device as Device,
+    NamedSharding as NamedSharding,
+    P as P,
+    block_until_ready as block_until_ready,
+    copy_to_host_async as copy_to_host_async,
+    default_backend as default_backend,
+    device_count as device_count,
+    device_get as device_get,
+    device_put as device_put,
+    devices as devices,
+    host_count as host_count,
+    host_id as host_id,
+    host_ids as host_ids,
+    local_device_count as local_device_count,
+    local_devices as local_devices,
+    make_mesh as make_mesh,
+    process_count as process_count,
+    process_index as process_index,
+    process_indices as process_indices,
+)
 from steno.stages import ShapeDtypeStruct as ShapeDtypeStruct
-from steno.version import __version__ as __version__
-from steno.version import __version_info__ as __version_info__
+from steno.version import __version__ as __version__, __version_info__ as __version_info__
 
-if _TYPE_CHECKING:
-    from steno import debug as debug
-    from steno import nn as nn
-    from steno import random as random
-    from steno.callback import effects_barrier as effects_barrier
-    from steno.callback import pure_callback as pure_callback
+__getattr__, __dir__ = _on_demand(
+    __name__,
+    {
+        "ad_checkpoint": ("checkpoint", "checkpoint_policies", "remat"),
+        "callback": ("effects_barrier", "pure_callback"),
+        "custom_derivatives": ("closure_convert", "custom_gradient", "custom_jvp", "custom_vjp"),
+        "derivatives": (
+            "fwd_and_bwd", "grad", "hessian", "jacfwd", "jacobian", "jacrev", "jvp", "linear_transpose", "linearize", "value_and_grad",
+            "vjp",
+        ),
+        "mapping": ("vmap",),
+    },
+    submodules=("ad_checkpoint", "custom_batching", "debug", "flatten_util", "nn", "random", "test_util"),
+)  # fmt: skip
 
-_ON_DEMAND = {"debug": "", "nn": "", "random": "", "effects_barrier": "callback", "pure_callback": "callback"}
-"""Names that are imported when they are first used, for a quick import: the submodule of that name, or a member of the one given."""
 
-
-def __getattr__(name: str) -> object:
-    if name not in _ON_DEMAND:
-        raise AttributeError(f"module 'steno' has no attribute {name!r}")
-    module = _importlib.import_module(f"steno.{_ON_DEMAND[name] or name}")
-    value = globals()[name] = getattr(module, name) if _ON_DEMAND[name] else module
+def _segment_function(name: str) -> object:
+    """`jax.ops` has the name of the package of ops. Its functions are built on the faces, so they are put there from here, on first use."""
+    if name not in ("segment_max", "segment_min", "segment_prod", "segment_sum"):
+        raise AttributeError(f"module 'steno.ops' has no attribute {name!r}")
+    value = getattr(_importlib.import_module("steno.indexed_folds"), name)
+    setattr(ops, name, value)
     return value
 
 
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_ON_DEMAND})
+ops.__getattr__ = _segment_function

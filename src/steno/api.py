@@ -12,13 +12,12 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any, Final, final
 
-from steno import backends, retrace
-from steno._native import JitEntry, JitFunction, config_token, current_trace, global_config_token
+from steno import backends, monitoring, retrace
+from steno._native import ArrayImpl, JitEntry, JitFunction, config_token, current_trace, global_config_token
 from steno.backends import finite
 from steno.core import source
-from steno.core.config import config
-from steno.core.config import disable_jit as _disable_jit
-from steno.core.config import explain_cache_misses as _log_cache_misses
+from steno.core.aval import is_value
+from steno.core.config import config, disable_jit as _disable_jit, explain_cache_misses as _log_cache_misses
 from steno.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, eval_jaxpr, literal_value
 from steno.core.record import record
 from steno.core.trace import Tracer, escaped, named_scope
@@ -27,7 +26,7 @@ from steno.stages import Lowered, Program, ShapeDtypeStruct, Traced, executable_
 from steno.tracing import argument_avals, parameters, trace_tree, weakly
 from steno.transforms.axes import bound_axes, named_axis
 from steno.transforms.rules import Axis
-from steno.tree_util import tree_flatten, tree_unflatten
+from steno.tree_util import tree_flatten, tree_map, tree_unflatten
 
 _NOT_GIVEN: Final = object()
 
@@ -183,6 +182,7 @@ class Traces:
             _with_statics(fun, key), key.tree, key.avals, "jit", user_fun=fun, positions=key.dynamic if key.statics else None
         )
         seconds = retrace.now() - start
+        monitoring.record_event_duration_secs(monitoring.TRACE, seconds, fun_name=source.function_name(fun))
         program = Program(
             fun=weakly(fun),
             name=source.function_name(fun),
@@ -309,6 +309,8 @@ def _compile(program: Program, overrides: Mapping[str, Any] | None = None, *, op
     program.usable = usable_donations(program)
     executable = backends.current().compile(program.closed, donated=program.usable, options=tuple(compiler_options.items()))
     seconds = retrace.now() - start
+    monitoring.record_event_duration_secs(monitoring.LOWER, 0.0, fun_name=program.name)  # lowering is a part of compiling
+    monitoring.record_event_duration_secs(monitoring.COMPILE, seconds, fun_name=program.name)
     if program.record is not None:
         program.record.compile_seconds += seconds
     retrace.log_compilation(program.name, seconds)
@@ -403,6 +405,8 @@ def _miss(traces: Traces, fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any
     for x in leaves:
         if isinstance(x, Tracer) and (not traced or x._trace.is_over()):
             raise escaped(x)
+        if not isinstance(x, Tracer | ArrayImpl) and hasattr(type(x), "__jax_array__"):
+            raise ValueError(f"jit: an argument of type {type(x)} has to be converted first, by its __jax_array__ or jax.numpy.asarray")
     program = traces.program(fun, key)
     if traced:
         return None, tree_unflatten(program.out_tree, call_program(program, leaves, traces.options.inline))
@@ -480,6 +484,10 @@ def jit(
         )  # fmt: skip
     if not callable(fun):
         raise TypeError(f"Expected a callable value, got {fun}")
+    if isinstance(fun, staticmethod):
+        raise TypeError(f"jit: a staticmethod must be made of the jitted function, not the other way round, got {fun}")
+    if getattr(getattr(fun, "__code__", None), "co_flags", 0) & _GENERATOR:
+        raise TypeError(f"jit: expected a function, got the generator function {fun}")
     options = _make_options(fun, static_argnums, static_argnames, donate_argnums, donate_argnames, keep_unused, inline, compiler_options)
     traces = _traces_of(fun, options)
     jitted = JitFunction(fun, functools.partial(_miss, traces, fun), options.static_argnums, options.static_argnames, options)
@@ -488,6 +496,9 @@ def jit(
     jitted._cache_size = traces.programs.__len__  # with any backend, not only one whose programs are native
     traces.callables.add(jitted)
     return jitted
+
+
+_GENERATOR: Final = 0x20  # the flag of a code object with a yield in it
 
 
 # Relatives of jit
@@ -520,10 +531,20 @@ def make_jaxpr(fun: Any, static_argnums: Any = (), axis_env: Any = None, return_
 
 
 def eval_shape(fun: Any, *args: Any, **kwargs: Any) -> Any:
-    """The shapes, dtypes and weak types of `fun(*args, **kwargs)` as ShapeDtypeStructs, computing nothing."""
+    """The shapes, dtypes and weak types of `fun(*args, **kwargs)` as ShapeDtypeStructs, computing nothing.
+
+    An argument may be anything with a shape and a dtype."""
     _check_callable(fun, "eval_shape")
     inner = fun if isinstance(fun, JitFunction) else jit(fun)
+    args, kwargs = tree_map(_described, (args, kwargs))
     return inner.eval_shape(*args, **kwargs)
+
+
+def _described(x: Any) -> Any:
+    """What only has a shape and a dtype, as a ShapeDtypeStruct."""
+    if is_value(x) or not (hasattr(x, "shape") and hasattr(x, "dtype")):
+        return x
+    return ShapeDtypeStruct(x.shape, x.dtype, weak_type=getattr(x, "weak_type", False))
 
 
 def named_call(fun: Any, *, name: str | None = None) -> Callable[..., Any]:

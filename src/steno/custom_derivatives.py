@@ -14,10 +14,17 @@ from steno.core.errors import UnexpectedTracerError
 from steno.core.jaxpr import DebugInfo, eval_jaxpr
 from steno.core.op import OPS
 from steno.core.trace import Tracer, trace_to_jaxpr
-from steno.transforms.custom import AbstractCustomJvp, AbstractCustomVjp, Pull, call_custom_jvp, call_custom_vjp
-from steno.transforms.custom import CustomRulesError as CustomRulesError
-from steno.transforms.custom import custom_jvp_call as custom_jvp_call_p
-from steno.transforms.custom import custom_vjp_call as custom_vjp_call_p
+from steno.transforms.custom import (
+    AbstractCustomJvp,
+    AbstractCustomVjp,
+    CustomRulesError as CustomRulesError,
+    Pull,
+    call_custom_jvp,
+    call_custom_vjp,
+    custom_jvp_call as custom_jvp_call_p,
+    custom_vjp_call as custom_vjp_call_p,
+)
+from steno.transforms.custom_linear import call_linear
 from steno.transforms.rules import Zero, add, as_array, as_value, is_differentiable, materialize, tangent_aval
 from steno.tree_util import Partial, PyTreeDef, tree_flatten, tree_leaves, tree_map, tree_unflatten
 
@@ -109,7 +116,7 @@ def _signature(fun: Callable[..., Any]) -> inspect.Signature | None:
         return None
 
 
-def _positional(kind: str, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+def as_positional(kind: str, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
     """All arguments by position, defaults included. TypeError if that is impossible."""
     try:
         signature = _signature(fun)
@@ -137,9 +144,9 @@ def _name(fun: Any) -> str:
     return source.function_name(fun)
 
 
-def _positions(fun: Callable[..., Any], argnums: Sequence[int], argnames: Sequence[str]) -> tuple[int, ...]:
+def _positions(fun: Callable[..., Any], argnums: Any, argnames: Any) -> tuple[int, ...]:
     """nondiff_argnums and nondiff_argnames as positions."""
-    out = [argnums] if isinstance(argnums, int) else list(argnums)
+    out: list[int] = [argnums] if isinstance(argnums, int) else list(argnums)
     names = [argnames] if isinstance(argnames, str) else list(argnames)
     if names:
         parameters = list(inspect.signature(fun).parameters)
@@ -237,7 +244,7 @@ class custom_jvp:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.jvp is None:
             raise AttributeError(f"No JVP defined for custom_jvp function {_name(self.fun)} using defjvp.")
-        args = _positional("custom_jvp", self.fun, args, kwargs)
+        args = as_positional("custom_jvp", self.fun, args, kwargs)
         if current_trace() is None:
             return self.fun(*args)
         split = Split(args, self.nondiff_argnums)
@@ -338,7 +345,7 @@ class custom_vjp:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.fwd is None or self.bwd is None:
             raise AttributeError(f"No VJP defined for custom_vjp function {_name(self.fun)} using defvjp.")
-        args = _positional("custom_vjp", self.fun, args, kwargs)
+        args = as_positional("custom_vjp", self.fun, args, kwargs)
         split = Split(args, self.nondiff_argnums)
         for leaf in tree_leaves(split.fixed):
             if isinstance(leaf, Tracer):
@@ -534,7 +541,50 @@ def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Callab
     return converted, values
 
 
+# linear_call
+
+
+def linear_call(fun: Callable[..., Any], fun_transpose: Callable[..., Any], residual_args: Any, linear_args: Any) -> Any:
+    """`fun(residual_args, linear_args)`, which is linear in the latter; its transpose is `fun_transpose(residual_args, cotangent)`.
+
+    TypeError if that gives another structure than `linear_args`, ValueError if it gives other types."""
+    residuals, residual_tree = tree_flatten(residual_args)
+    linear, linear_tree = tree_flatten(linear_args)
+    residuals, linear = [as_value(x) for x in residuals], [as_value(x) for x in linear]
+    out_tree: PyTreeDef | None = None
+    given_tree: PyTreeDef | None = None
+
+    def forward(*xs: Any) -> list[Any]:
+        nonlocal out_tree
+        out = fun(tree_unflatten(residual_tree, xs[: len(residuals)]), tree_unflatten(linear_tree, xs[len(residuals) :]))
+        outs, out_tree = tree_flatten(out)
+        return outs
+
+    def backward(*xs: Any) -> list[Any]:
+        nonlocal given_tree
+        assert out_tree is not None
+        out = fun_transpose(tree_unflatten(residual_tree, xs[: len(residuals)]), tree_unflatten(out_tree, xs[len(residuals) :]))
+        outs, given_tree = tree_flatten(out)
+        return outs
+
+    in_avals, linear_avals = [x.aval for x in residuals], [x.aval for x in linear]
+    callee = trace_to_jaxpr(forward, [*in_avals, *linear_avals], DebugInfo("linear_call", source.function_info(fun)))
+    transpose = trace_to_jaxpr(
+        backward, [*in_avals, *callee.out_avals], DebugInfo("linear_call transpose", source.function_info(fun_transpose))
+    )
+    if given_tree != linear_tree:
+        raise TypeError(
+            f"transpose output pytree structure must match that of linear inputs, got output structure {given_tree} and input structure "
+            f"{linear_tree}."
+        )
+    for got, wanted in zip(transpose.out_avals, linear_avals, strict=True):
+        if (got.shape, got.dtype) != (wanted.shape, wanted.dtype):
+            raise ValueError(f"linear_call: expected cotangent type {wanted.str_short()} but got {got.str_short()}")
+    assert out_tree is not None
+    return tree_unflatten(out_tree, map(as_array, call_linear(callee, transpose, residuals, linear)))
+
+
 __all__ = [
     "CustomVJPPrimal", "SymbolicZero", "closure_convert", "custom_gradient", "custom_jvp", "custom_jvp_call_p", "custom_vjp",
-    "custom_vjp_call_p", "custom_vjp_primal_tree_values", "zero_from_primal",
+    "custom_vjp_call_p", "custom_vjp_primal_tree_values", "linear_call", "zero_from_primal",
 ]  # fmt: skip

@@ -15,9 +15,9 @@ import numpy as np
 from steno._native import ArrayImpl, ShapedArray
 from steno.api import jit
 from steno.core import dtypes, source
-from steno.core.aval import typeof
-from steno.core.interpret import to_array
+from steno.core.aval import typed_scalar, typeof
 from steno.core.jaxpr import ClosedJaxpr, DebugInfo, eval_jaxpr
+from steno.core.op import OPS
 from steno.core.pytree import broadcast_prefix, equality_errors, keystr
 from steno.core.trace import Tracer
 from steno.transforms.backward import backward
@@ -164,9 +164,8 @@ def _varying(xs: Sequence[Any], in_nzs: Any, primals: tuple[Any, ...]) -> list[b
     return [bool(w) and is_differentiable(x.aval) for x, w in zip(xs, wanted, strict=True)]
 
 
-@final
-class Pushforward:
-    """The derivative of a function at a point: residuals and tangents of the arguments --> the result's tangent."""
+class _Derivative:
+    """The linear program of a function at a point, with the types of the function's arguments and results."""
 
     __slots__ = ("in_avals", "in_nonzero", "in_tree", "out_avals", "out_nonzero", "out_tree", "program")
 
@@ -183,6 +182,13 @@ class Pushforward:
         self.program = program.jaxpr
         self.in_tree, self.out_tree, self.in_avals, self.out_avals = in_tree, out_tree, in_avals, out_avals
         self.in_nonzero, self.out_nonzero = in_nonzero, out_nonzero
+
+
+@final
+class Pushforward(_Derivative):
+    """The derivative of a function at a point: residuals and tangents of the arguments --> the result's tangent."""
+
+    __slots__ = ()
 
     def __call__(self, residuals: Sequence[Any], *tangents: Any) -> Any:
         ts, tree = tree_flatten(tangents)
@@ -221,17 +227,14 @@ def vjp(
     if saveable_args is not True:
         raise NotImplementedError("vjp: saveable_args")
     xs, tree = tree_flatten(primals)
-    result, pullback, aux, aux_tree = _vjp(fun, check_leaves(xs), tree, has_aux, _varying_checked(xs, in_nzs, primals))
+    xs = check_leaves(xs)
+    result, pullback, aux, aux_tree = _vjp(fun, xs, tree, has_aux, _varying(xs, in_nzs, primals))
     return (result, pullback, tree_unflatten(aux_tree, aux)) if has_aux else (result, pullback)
-
-
-def _varying_checked(xs: Sequence[Any], in_nzs: Any, primals: tuple[Any, ...]) -> list[bool]:
-    return _varying(check_leaves(xs), in_nzs, primals)
 
 
 def _vjp(
     fun: Callable[..., Any], xs: Sequence[Any], tree: PyTreeDef, has_aux: bool, varying: Sequence[bool]
-) -> tuple[Any, Callable[..., Any], list[Any], PyTreeDef]:
+) -> tuple[Any, Partial, list[Any], PyTreeDef]:
     flat = Flat(fun, tree, has_aux)
     outs, out_nonzero, program, aux = linearize_flat(flat, xs, varying, flat.debug_info("vjp"))
     pullback = Pullback(program, tree, flat.out_tree, [x.aval for x in xs], [typeof(y) for y in outs], varying, out_nonzero)
@@ -239,24 +242,10 @@ def _vjp(
 
 
 @final
-class Pullback:
+class Pullback(_Derivative):
     """The transposed derivative of a function at a point: residuals and a cotangent of the result --> cotangents of the arguments."""
 
-    __slots__ = ("in_avals", "in_nonzero", "in_tree", "out_avals", "out_nonzero", "out_tree", "program")
-
-    def __init__(
-        self,
-        program: ClosedJaxpr,
-        in_tree: PyTreeDef,
-        out_tree: PyTreeDef,
-        in_avals: Sequence[ShapedArray],
-        out_avals: Sequence[ShapedArray],
-        in_nonzero: Sequence[bool],
-        out_nonzero: Sequence[bool],
-    ) -> None:
-        self.program = program.jaxpr
-        self.in_tree, self.out_tree, self.in_avals, self.out_avals = in_tree, out_tree, in_avals, out_avals
-        self.in_nonzero, self.out_nonzero = in_nonzero, out_nonzero
+    __slots__ = ()
 
     def __call__(self, residuals: Sequence[Any], *args: Any) -> tuple[Any, ...]:
         if len(args) != 1:
@@ -281,7 +270,7 @@ class Pullback:
         linear = [Linear(tangent_aval(a)) for a, nz in zip(self.in_avals, self.in_nonzero, strict=True) if nz]
         outs = iter(backward(self.program, residuals, linear, given))
         return [
-            materialize(next(outs)) if nz else materialize(Zero(tangent_aval(a)))
+            _as_weak_as(materialize(next(outs)), a) if nz else materialize(Zero(tangent_aval(a)))
             for a, nz in zip(self.in_avals, self.in_nonzero, strict=True)
         ]
 
@@ -301,6 +290,15 @@ class Pullback:
 
     def __repr__(self) -> str:
         return f"Pullback({self.program.debug_info.func_src_info})"
+
+
+def _as_weak_as(ct: Any, aval: ShapedArray) -> Any:
+    """A cotangent of the weak type of its argument."""
+    if ct.aval.weak_type == aval.weak_type:
+        return ct
+    if isinstance(ct, ArrayImpl):
+        return ct.with_aval(ct.aval.update(weak_type=aval.weak_type))
+    return OPS["convert_element_type"](ct, new_dtype=ct.dtype, weak_type=aval.weak_type, sharding=None)
 
 
 class _Leaf:
@@ -547,26 +545,25 @@ def grad(
 
 def _basis(xs: Sequence[Any]) -> list[Any]:
     """For each leaf the tangents along every element of every leaf: the unit vectors of all leaves together, in front."""
-    sizes = [x.size for x in xs]
-    total = sum(sizes)
-    out, begin = [], 0
-    for x, n in zip(xs, sizes, strict=True):
-        unit = np.zeros((total, n), bool)
-        unit[begin : begin + n] = np.eye(n, dtype=bool)
-        out.append(to_array(unit.reshape(total, *x.shape).astype(x.dtype), ShapedArray((total, *x.shape), x.dtype)))
-        begin += n
+    total, begin = sum(x.size for x in xs), 0
+    out = []
+    for x in xs:
+        shape = (total, x.size)
+        row = OPS["iota"](dtype=dtypes.int32, shape=shape, dimension=0, sharding=None)
+        column = OPS["iota"](dtype=dtypes.int32, shape=shape, dimension=1, sharding=None)
+        if begin:
+            column = OPS["add"](column, typed_scalar(begin, dtypes.int32))
+        unit = OPS["convert_element_type"](OPS["eq"](row, column), new_dtype=x.dtype, weak_type=False, sharding=None)
+        out.append(reshape(unit, (total, *x.shape)))
+        begin += x.size
     return out
 
 
-def _split_axis(x: Any, dim: int, like: Sequence[Any], op: Callable[..., Any]) -> list[Any]:
+def _split_axis(x: Any, dim: int, like: Sequence[Any]) -> list[Any]:
     """An array whose axis `dim` runs over all elements of the leaves `like` --> one for each leaf, with the leaf's axes in its place."""
-    out, begin = [], 0
-    rest = len(x.shape)
-    for leaf in like:
-        lows, highs = [0] * rest, list(x.shape)
-        lows[dim], highs[dim] = begin, begin + leaf.size
-        begin += leaf.size
-        piece = x if len(like) == 1 else op(x, lows, highs)
+    pieces = [x] if len(like) == 1 else OPS["split"](x, sizes=tuple(leaf.size for leaf in like), axis=dim)
+    out = []
+    for leaf, piece in zip(like, pieces, strict=True):
         out.append(reshape(piece, (*x.shape[:dim], *leaf.shape, *x.shape[dim + 1 :])))
     return out
 
@@ -610,16 +607,12 @@ def jacfwd(fun: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, hol
         entries = []
         for c, d in zip(columns, dims, strict=True):
             c = move_axis(to_front(c, d, axis.size), 0, c.ndim - (d is not None))
-            entries.append(_split_axis(c, c.ndim - 1, xs, _slice))
+            entries.append(_split_axis(c, c.ndim - 1, xs))
         inner = tree if not isinstance(argnums, int) else tree.children()[0]
         out = _jacobian_tree(flat.out_tree, inner, entries)
         return (out, tree_unflatten(flat.aux_tree, aux)) if has_aux else out
 
     return jacobian_function
-
-
-def _slice(x: Any, lows: Sequence[int], highs: Sequence[int]) -> Any:
-    return x[tuple(slice(a, b) for a, b in zip(lows, highs, strict=True))]
 
 
 def jacrev(
@@ -659,7 +652,7 @@ def jacrev(
                 columns.append([np.zeros((*y.shape, *x.shape), dtypes.float0) for y in ys])
             else:
                 r, d = next(pairs)
-                columns.append(_split_axis(to_front(r, d, axis.size), 0, ys, _slice))
+                columns.append(_split_axis(to_front(r, d, axis.size), 0, ys))
         inner = tree if not isinstance(argnums, int) else tree.children()[0]
         entries = [[column[k] for column in columns] for k in range(len(ys))]
         out = tree_unflatten(out_tree, [tree_unflatten(inner, row) for row in entries])
@@ -684,7 +677,7 @@ def fwd_and_bwd(
     fun: Callable[..., Any], argnums: Any, has_aux: bool = False, jitted: bool = True
 ) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """Two functions, compiled unless `jitted` is False: `fwd(*args)` gives (result, residuals), with `has_aux` (result, residuals, more);
-    `bwd(residuals, cotangent)` gives the cotangents of the arguments `argnums`."""
+    `bwd(residuals, cotangent)` gives the cotangents of the arguments `argnums`: of one for an int, a tuple for a sequence."""
     check_callable(fun)
     argnums = _argnums(argnums)
 
@@ -694,6 +687,7 @@ def fwd_and_bwd(
         return vjp(chosen, *primals, has_aux=has_aux)
 
     def bwd(residuals: Callable[..., Any], ct: Any) -> Any:
-        return residuals(ct)
+        cts = residuals(ct)
+        return cts[0] if isinstance(argnums, int) else cts
 
     return (jit(fwd), jit(bwd)) if jitted else (fwd, bwd)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from steno.core.aval import typeof
 from steno.core.pytree import broadcast_prefix, prefix_errors
@@ -13,7 +13,7 @@ from steno.derivatives import check_callable
 from steno.tracing import argument_names
 from steno.transforms.batching import batch_flat
 from steno.transforms.rules import Axis, as_array, insert_axis, move_axis
-from steno.tree_util import PyTreeDef, tree_flatten, tree_leaves, tree_unflatten
+from steno.tree_util import PyTreeDef, tree_flatten, tree_leaves, tree_map, tree_unflatten
 
 
 def _is_none(x: Any) -> bool:
@@ -28,13 +28,14 @@ def _check_axes_types(name: str, axes: Any) -> None:
 
 def _flat_axes(name: str, axes: Any, tree: Any) -> list[int | None]:
     """One axis for each leaf of `tree`. ValueError, with the path, if `axes` is no prefix of it."""
-    for error in prefix_errors(axes, tree, is_leaf=_is_none):
+    # None is a leaf of `axes`, but none of `tree`
+    axes = tree_map(lambda a: _UNMAPPED if a is None else a, axes, is_leaf=_is_none)
+    for error in prefix_errors(axes, tree):
         raise error(f"vmap {name}")
-    return [None if a is None else int(a) for a in _broadcast(axes, tree)]
+    return [None if a == _UNMAPPED else int(a) for a in broadcast_prefix(axes, tree)]
 
 
-def _broadcast(axes: Any, tree: Any) -> list[Any]:
-    return broadcast_prefix(axes, tree, is_leaf=_is_none)
+_UNMAPPED: Final = -(1 << 62)
 
 
 def vmap(
@@ -82,13 +83,11 @@ def vmap(
         dims = [_normalized(d, x) for d, x in zip(dims, values, strict=True)]
         size = _mapped_size(fun, tree, values, dims, axis_size, args, kwargs)
         out_tree: PyTreeDef | None = None
-        result: Any = None
 
         def flat(*xs: Any) -> list[Any]:
-            nonlocal out_tree, result
+            nonlocal out_tree
             a, k = tree_unflatten(tree, xs)
-            result = fun(*a, **k)
-            outs, out_tree = tree_flatten(result)
+            outs, out_tree = tree_flatten(fun(*a, **k))
             return [_result(y) for y in outs]
 
         axis = Axis(axis_name, size, spmd_axis_name)

@@ -59,13 +59,13 @@ def _generator(fun: str, impl: Any) -> dtypes.KeyDType:
 
 
 def _chosen(fun: str, impl: Any, dtype: Any) -> dtypes.KeyDType:
-    """`impl` and `dtype` say the same thing."""
+    """`impl` and `dtype` say the same thing. ValueError if both are given."""
     if dtype is None:
         return _generator(fun, impl)
+    if impl is not None:
+        raise ValueError(f"{fun}: only one of impl and dtype may be given, got {impl!r} and {dtype!r}")
     if not isinstance(dtype, dtypes.KeyDType):
         raise TypeError(f"{fun}: dtype must be a PRNG key dtype, got {dtype!r}")
-    if impl is not None and _generator(fun, impl) is not dtype:
-        raise ValueError(f"{fun}: impl {impl!r} and dtype {dtype} are different generators")
     return dtype
 
 
@@ -86,7 +86,7 @@ def _as_keys(fun: str, keys: Any) -> tuple[Array, bool]:
     if mode == "error":
         raise ValueError(f"{fun}: a raw uint32 key was passed while jax_legacy_prng_key='error'; make keys with jax.random.key")
     if mode == "warn":
-        warnings.warn(f"{fun}: a raw uint32 key was passed; make keys with jax.random.key", FutureWarning, stacklevel=4)
+        warnings.warn(f"{fun}: a raw uint32 key was passed; make keys with jax.random.key", UserWarning, stacklevel=4)
     return ops.random_wrap(keys, impl=dtypes.key_fry), True
 
 

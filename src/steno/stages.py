@@ -51,6 +51,12 @@ class ShapeDtypeStruct:
     def size(self) -> int:
         return math.prod(self.shape)
 
+    @classmethod
+    def like(cls, x: Any) -> ShapeDtypeStruct:
+        """The type of an array or a number."""
+        aval = typeof(x)
+        return cls(aval.shape, aval.dtype, weak_type=aval.weak_type)
+
     def update(self, **changes: Any) -> ShapeDtypeStruct:
         fields = {n: changes.pop(n, getattr(self, n)) for n in ("shape", "dtype", "sharding", "weak_type")}
         if changes:

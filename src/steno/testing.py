@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import ml_dtypes
@@ -21,16 +21,21 @@ from steno._native import ArrayImpl
 from steno.api import jit
 from steno.core import config, dtypes
 from steno.core.aval import ShapedArray
-from steno.core.interpret import expansion, to_array, to_ndarray
-from steno.core.jaxpr import Literal
+from steno.core.interpret import expansion, interpret, to_array, to_ndarray
+from steno.core.jaxpr import ClosedJaxpr, Literal
 from steno.core.op import Op
 from steno.core.trace import trace_to_jaxpr
 from steno.ir.expr import Builder, Expr, Scalar, registers, storage
 from steno.ir.index import Index, LoopVar, linear, var
 from steno.ir.interp import evaluate, evaluate_index
-from steno.ir.kinds import Cumulative, Map, Reduce, Update
+from steno.ir.kinds import Cumulative, Map, Pieces, Reduce, Update
 from steno.ir.loops import Buffer
 from steno.ops.oracle import Oracle, fold
+from steno.transforms.backward import backward
+from steno.transforms.batching import batch_flat
+from steno.transforms.forward import jvp_flat
+from steno.transforms.linearize import linearize_flat
+from steno.transforms.rules import Axis, Linear, inserted, instantiate, is_differentiable, zero_of
 
 # comparing
 
@@ -184,6 +189,8 @@ def run_lowered(op: Op, args: Sequence[Any], params: dict[str, Any]) -> list[np.
         return _run_reduce(kind, args, avals, avals_out)
     if isinstance(kind, Cumulative):
         return _run_cumulative(kind, args, avals, avals_out)
+    if isinstance(kind, Pieces):
+        return [np.concatenate(args, kind.axis)] if kind.body is None else _run_map(Map(kind.body), args, avals, avals_out, False)
     if isinstance(kind, Update):
         return [_run_update(kind, args, avals)]
     return None
@@ -378,3 +385,206 @@ def _check(what: str, got: Sequence[np.ndarray] | None, want: Sequence[Any], op:
         bounds = (op.oracle.bound([x.dtype for x in args]), op.oracle.floor) if isinstance(op.oracle, Oracle) else (0.0, 0.0)
         found = differences(g, w, *bounds, args)
         assert not found, f"{context}: {what}: {found}"
+
+
+# rules of transformations
+
+
+def check_rules(
+    op: Op,
+    args: Sequence[Any],
+    params: dict[str, Any],
+    *,
+    elements: Sequence[Sequence[Any]] | None = None,
+    order: int = 2,
+    rtol: float = 1e-6,
+    atol: float = 1e-8,
+    step: float = 1e-4,
+    jvp: bool = True,
+    batch: bool = True,
+) -> None:
+    """AssertionError unless the op's rules (or those of its expansion) agree with its specification, at arguments of 64-bit dtypes.
+
+    jvp        against finite differences, for each operand alone and all together, to second order (`order`)
+    transpose  by the dot-product test on the linearized op, and the derivative of that in turn
+    batch      against a loop of single calls, for each choice of batch axes. The batch is `args` and `elements`, argument tuples of the
+               same types (default: two made by moving elements about and changing scalars)
+
+    float64 and complex128 operands vary; the op must be smooth within 2 `step` of them. Everything is traced, so rules that look at values
+    fail, and evaluated by the ops' oracles: no backend is involved."""
+    with config.enable_x64(True), config.enable_checks(True):
+        context = f"{op.name}{params} of ({', '.join(logical(x).str_short() for x in args)})"
+        if jvp:
+            _check_derivatives(_flat(op, params), values(args), [logical(x) for x in args], order, rtol, atol, step, context)
+        if batch:
+            _check_batch(_flat(op, params), [args, *(elements or _variants(args))], context)
+
+
+def _flat(op: Op, params: dict[str, Any]) -> Callable[..., list[Any]]:
+    def run(*args: Any) -> list[Any]:
+        out = op(*args, **params)
+        return list(out) if op.multiple_results else [out]
+
+    return run
+
+
+def _varies(aval: ShapedArray) -> bool:
+    return aval.dtype in (dtypes.float64, dtypes.complex128)
+
+
+Flat = Callable[..., list[Any]]
+
+
+def _check_derivatives(
+    f: Flat, point: Sequence[np.ndarray], avals: Sequence[ShapedArray], order: int, rtol: float, atol: float, step: float, context: str
+) -> None:
+    """`f`'s jvp against finite differences of `f` along random directions, and its vjp against its jvp; the same for these functions, for
+    `order` > 1, at the directions that are arguments of theirs."""
+    close = {"rtol": rtol, "atol": atol}
+    moving = [k for k, a in enumerate(avals) if _varies(a)]
+    program = trace_to_jaxpr(f, avals)
+    kept = [j for j, a in enumerate(program.out_avals) if _varies(a)]
+    if not moving or not kept:
+        _check_no_derivative(f, program, avals, context)
+        return
+    rng = np.random.default_rng(len(point))
+    directions = {k: _direction(rng, point[k]) for k in moving}
+    for which in [moving, *([[k] for k in moving] if len(moving) > 1 else [])]:
+        forward = _forward(f, which, kept)
+        avals_forward = [*avals, *(avals[k] for k in which)]
+        at = [*point, *(directions[k] for k in which)]
+        derivative = trace_to_jaxpr(forward, avals_forward)
+        got = interpret(derivative, at)
+        _assert_close(got, _difference(program, point, {k: directions[k] for k in which}, step, kept), close, f"{context}: jvp by {which}")
+        cts = [_direction(rng, y) for y in got]
+        backward_ = _backward(f, which, kept)
+        pulled = trace_to_jaxpr(backward_, [*avals, *(program.out_avals[j] for j in kept)])
+        found = interpret(pulled, [*point, *cts])
+        assert [(x.shape, x.dtype) for x in found] == [(point[k].shape, point[k].dtype) for k in which], f"{context}: types of cotangents"
+        left, right = _dot(cts, got), _dot(found, [directions[k] for k in which])
+        assert np.isclose(left, right, rtol=1e-9, atol=1e-9 * _size(cts, got)), f"{context}: transpose by {which}: {left} != {right}"
+        if order > 1 and which == moving:
+            _check_derivatives(forward, at, avals_forward, order - 1, rtol, atol, step, f"{context}: derivative of its jvp")
+            at, avals_back = [*point, *cts], [*avals, *(program.out_avals[j] for j in kept)]
+            _check_derivatives(backward_, at, avals_back, order - 1, rtol, atol, step, f"{context}: derivative of its vjp")
+
+
+def _check_no_derivative(f: Flat, program: ClosedJaxpr, avals: Sequence[ShapedArray], context: str) -> None:
+    """Operands of floating types, if any, have tangents that lead to none."""
+    which = [k for k, a in enumerate(avals) if is_differentiable(a)]
+    if which and not any(is_differentiable(a) for a in program.out_avals):
+        trace_to_jaxpr(_forward(f, which, []), [*avals, *(avals[k] for k in which)])
+
+
+def _forward(f: Flat, which: Sequence[int], kept: Sequence[int]) -> Flat:
+    """Arguments, then tangents of those in `which` --> the tangents of the results `kept`."""
+
+    def run(*args: Any) -> list[Any]:
+        xs, given = args[: len(args) - len(which)], dict(zip(which, args[len(args) - len(which) :], strict=True))
+        tangents = [given[k] if k in given else zero_of(x) for k, x in enumerate(xs)]
+        _, out, _ = jvp_flat(lambda *ys: (f(*ys), ()), xs, tangents)
+        return [instantiate(out[j]) for j in kept]
+
+    return run
+
+
+def _backward(f: Flat, which: Sequence[int], kept: Sequence[int]) -> Flat:
+    """Arguments, then cotangents of the results `kept` --> cotangents of the arguments in `which`."""
+
+    def run(*args: Any) -> list[Any]:
+        xs, cts = args[: len(args) - len(kept)], args[len(args) - len(kept) :]
+        _, varying, linear, _ = linearize_flat(lambda *ys: ([f(*ys)[j] for j in kept], ()), xs, [k in which for k in range(len(xs))])
+        given = [ct for ct, v in zip(cts, varying, strict=True) if v]
+        out = backward(linear.jaxpr, linear.consts, [Linear(v.aval) for v in linear.jaxpr.invars], given)
+        return [instantiate(ct) for ct in out]
+
+    return run
+
+
+def _direction(rng: np.random.Generator, x: np.ndarray) -> np.ndarray:
+    out = rng.standard_normal(x.shape)
+    return out + 1j * rng.standard_normal(x.shape) if x.dtype.kind == "c" else np.asarray(out)
+
+
+def _difference(
+    program: ClosedJaxpr, point: Sequence[np.ndarray], directions: dict[int, np.ndarray], step: float, kept: Sequence[int]
+) -> list[np.ndarray]:
+    """The derivative along the directions by central differences of fourth order."""
+
+    def at(t: float) -> list[np.ndarray]:
+        out = interpret(program, [x + t * directions[k] if k in directions else x for k, x in enumerate(point)])
+        return [out[j] for j in kept]
+
+    near = [(a - b) * (8 / (12 * step)) for a, b in zip(at(step), at(-step), strict=True)]
+    far = [(a - b) / (12 * step) for a, b in zip(at(2 * step), at(-2 * step), strict=True)]
+    return [a - b for a, b in zip(near, far, strict=True)]
+
+
+def _dot(xs: Sequence[np.ndarray], ys: Sequence[np.ndarray]) -> float:
+    """The pairing that transposition keeps: the real part of the sum of products, without conjugation."""
+    return math.fsum(float(np.sum(x * y).real) for x, y in zip(xs, ys, strict=True))
+
+
+def _size(xs: Sequence[np.ndarray], ys: Sequence[np.ndarray]) -> float:
+    return 1 + math.fsum(float(np.sum(np.abs(x * y))) for x, y in zip(xs, ys, strict=True))
+
+
+def _assert_close(got: Sequence[np.ndarray], want: Sequence[np.ndarray], close: dict[str, float], context: str) -> None:
+    for g, w in zip(got, want, strict=True):
+        assert g.shape == w.shape, f"{context}: a tangent of shape {g.shape} for a result of shape {w.shape}"
+        if not np.allclose(g, w, **close):
+            raise AssertionError(f"{context}: got {g!r}, by differences {w!r}")
+
+
+# batches
+
+
+def _variants(args: Sequence[Any]) -> list[list[Any]]:
+    """Two more elements of a batch whose first is `args`."""
+    return [[_variant(x, k) for x in args] for k in (1, 2)]
+
+
+def _variant(x: Any, k: int) -> Any:
+    if isinstance(x, ArrayImpl):
+        return x
+    x = np.asarray(x)
+    if x.size > 1:
+        return np.roll(x.reshape(-1), k).reshape(x.shape)
+    if x.dtype == np.bool_:
+        return x ^ (k == 1)
+    return (x + k if x.dtype.kind in "iu" else x * (1 + k / 16)).astype(x.dtype)
+
+
+def _check_batch(f: Flat, elements: Sequence[Sequence[Any]], context: str) -> None:
+    """Each choice of batch axes (of some 60 at most) gives what the loop gives."""
+    avals = [logical(x) for x in elements[0]]
+    size = len(elements)
+    columns = [values(column) for column in zip(*elements, strict=True)]
+    program = trace_to_jaxpr(f, avals)
+    choices = [c for c in itertools.product(*([None, *range(a.ndim + 1)] for a in avals)) if any(d is not None for d in c)]
+    known: dict[tuple[bool, ...], list[list[np.ndarray]]] = {}
+    for dims in choices[:: max(1, len(choices) // 60)]:
+        batched = tuple(d is not None for d in dims)
+        if batched not in known:
+            known[batched] = [interpret(program, [c[n] if b else c[0] for c, b in zip(columns, batched, strict=True)]) for n in range(size)]
+        out_dims: list[int | None] = []
+
+        def run(*xs: Any, dims: Any = dims, out_dims: list[int | None] = out_dims) -> list[Any]:
+            outs, found = batch_flat(f, Axis(None, size), xs, dims)
+            out_dims[:] = found
+            return outs
+
+        stacked = [c[0] if d is None else np.stack(c, d) for c, d in zip(columns, dims, strict=True)]
+        batched_avals = [a if d is None else a.update(shape=inserted(a.shape, d, size)) for a, d in zip(avals, dims, strict=True)]
+        outs = interpret(trace_to_jaxpr(run, batched_avals), stacked)
+        for j, (y, d) in enumerate(zip(outs, out_dims, strict=True)):
+            for n, single in enumerate(known[batched]):
+                _assert_element(
+                    y if d is None else np.take(y, n, axis=d), single[j], f"{context}: result {j} of element {n} for dims {dims}"
+                )
+
+
+def _assert_element(got: np.ndarray, want: np.ndarray, context: str) -> None:
+    assert (got.shape, got.dtype) == (want.shape, want.dtype), f"{context}: {got.dtype}{got.shape}, by a loop {want.dtype}{want.shape}"
+    if not same(got, want).all() and not (dtypes.kind(got.dtype) in "fc" and np.allclose(got, want, 1e-12, 1e-12, equal_nan=True)):
+        raise AssertionError(f"{context}: got {got!r}, by a loop {want!r}")

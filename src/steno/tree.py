@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from steno.core.pytree import static as static
-from steno.core.pytree import tree_all as all
-from steno.core.pytree import tree_broadcast as broadcast
-from steno.core.pytree import tree_flatten as flatten
-from steno.core.pytree import tree_flatten_with_path as flatten_with_path
-from steno.core.pytree import tree_leaves as leaves
-from steno.core.pytree import tree_leaves_with_path as leaves_with_path
-from steno.core.pytree import tree_map as map
-from steno.core.pytree import tree_map_with_path as map_with_path
-from steno.core.pytree import tree_reduce as reduce
-from steno.core.pytree import tree_reduce_associative as reduce_associative
-from steno.core.pytree import tree_structure as structure
-from steno.core.pytree import tree_transpose as transpose
-from steno.core.pytree import tree_unflatten as unflatten
+from steno.core.pytree import (
+    static as static,
+    tree_all as all,
+    tree_broadcast as broadcast,
+    tree_flatten as flatten,
+    tree_flatten_with_path as flatten_with_path,
+    tree_leaves as leaves,
+    tree_leaves_with_path as leaves_with_path,
+    tree_map as map,
+    tree_map_with_path as map_with_path,
+    tree_reduce as reduce,
+    tree_reduce_associative as reduce_associative,
+    tree_structure as structure,
+    tree_transpose as transpose,
+    tree_unflatten as unflatten,
+)
 
 __all__ = [
     "all",

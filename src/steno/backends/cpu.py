@@ -25,7 +25,7 @@ class CpuExecutable:
     The dispatcher of jitted functions uses `native` directly, with `results` saying where each output is (see `Compiled`).
     """
 
-    __slots__ = ("compiled", "in_avals", "native", "out_avals", "results")
+    __slots__ = ("as_produced", "compiled", "in_avals", "native", "out_avals", "results")
 
     def __init__(self, compiled: Compiled) -> None:
         self.compiled = compiled
@@ -43,6 +43,7 @@ class CpuExecutable:
             compiled.nanoseconds > HEAVY_NS,
         )
         self.results = tuple(self._result(w, v, a) for (w, v), a in zip(compiled.results, self.out_avals, strict=True))
+        self.as_produced = self.results == tuple(("output", k) for k in range(len(compiled.out_avals)))
 
     def _result(self, where: str, value: Any, aval: ShapedArray) -> tuple[str, Any]:
         n = len(self.in_avals)
@@ -54,6 +55,8 @@ class CpuExecutable:
 
     def run(self, args: Sequence[Any], donated: Iterable[int] = ()) -> list[Any]:
         produced = self.native.run(args, tuple(donated))
+        if self.as_produced:
+            return produced
         out = []
         for (where, value), aval in zip(self.results, self.out_avals, strict=True):
             if where == "output":
@@ -96,18 +99,20 @@ def eager(op: Op, args: Sequence[Any], params: dict[str, Any]) -> Any:
     """One op on concrete values: an ArrayImpl, or a list of them for an op of multiple results."""
     avals = tuple([typeof(x) for x in args])
     key = (op, avals, *params.items())
+    # what is compiled for an op with programs inside is kept as long as these
+    cache = _eager_cache if op.subprograms is None else op.subprograms(params)[0].__dict__.setdefault("executables", {})
     try:
-        executable = _eager_cache.get(key)
+        executable = cache.get(key)
     except TypeError:  # a parameter that cannot be hashed: compiled each time
         executable, key = None, None
     if executable is None:
-        executable = compile(single_op(op, avals, params), quick=True)
+        executable = compile(single_op(op, avals, params), quick=op.subprograms is None)
         if key is not None:
             with _lock:
-                if len(_eager_cache) >= _EAGER_LIMIT:
-                    _eager_cache.clear()
-                _eager_cache[key] = executable
-    out = executable.run(args)
+                if len(cache) >= _EAGER_LIMIT:
+                    cache.clear()
+                cache[key] = executable
+    out = executable.native.run(args) if executable.as_produced else executable.run(args)
     return out if op.multiple_results else out[0]
 
 

@@ -1,14 +1,15 @@
-"""Buffer assignment: the schedule's steps in order, each intermediate at an offset of one arena, outputs in donated inputs where that is safe."""
+"""Buffer assignment: the schedule's steps in order, each intermediate at an offset of one arena, outputs in donated inputs where safe."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
 from steno.compiler.graph import Constant, Graph, Input, Value
+from steno.compiler.loop_rewrites import stage_exprs
 from steno.compiler.schedule import Schedule
-from steno.ir.expr import Expr, topological
+from steno.ir.expr import topological
 from steno.ir.index import Index
 from steno.ir.loops import Buffer, Choice, CopyBuffer, Fixed, Kernel, Loop, Program, Row, Statement
 
@@ -27,32 +28,8 @@ class Assigned:
     aliases: tuple[tuple[int, int], ...]
 
 
-def stage_exprs(stage: Any) -> list[Expr]:
-    out: list[Expr] = list(getattr(stage, "elements", ()))
-    for s in getattr(stage, "stores", ()):
-        out.append(s.value)
-        if s.guard is not None:
-            out.append(s.guard)
-    return out
-
-
 def _loads(stage: Any) -> list[tuple[Buffer, Index]]:
-    return [(e.attr[0], e.attr[1]) for e in topological(_with_indices(stage)) if e.op == "load"]
-
-
-def _with_indices(stage: Any) -> list[Expr]:
-    roots = stage_exprs(stage)
-    for s in getattr(stage, "stores", ()):
-        roots += _values(s.offset)
-    return roots
-
-
-def _values(i: Index) -> Iterable[Expr]:
-    for atom, _ in i.terms:
-        if hasattr(atom, "expr"):
-            yield atom.expr
-        elif hasattr(atom, "index"):
-            yield from _values(atom.index)
+    return [(e.attr[0], e.attr[1]) for e in topological(stage_exprs(stage)) if e.op == "load"]
 
 
 def uses(statement: Statement) -> tuple[set[Buffer], set[Buffer]]:
@@ -65,7 +42,9 @@ def uses(statement: Statement) -> tuple[set[Buffer], set[Buffer]]:
         return {statement.source}, {statement.target}
     if isinstance(statement, Loop):
         reads = {a.buffer for a in (*statement.inputs, *statement.cond_inputs) if isinstance(a, Fixed | Row)}
-        writes = {a.buffer for a in statement.outputs if isinstance(a, Row)} | {b for pair in statement.carries for b in pair if b is not None}
+        writes = {a.buffer for a in statement.outputs if isinstance(a, Row)} | {
+            b for pair in statement.carries for b in pair if b is not None
+        }
         writes.add(statement.scratch)
         if statement.flag is not None:
             writes.add(statement.flag)
@@ -103,7 +82,9 @@ def assign(graph: Graph, schedule: Schedule, donated: frozenset[int] = frozenset
     return Assigned(Program(inputs, outputs, arena, offsets, total, tuple(statements)), tuple(results), tuple(output_values), aliases)
 
 
-def _arena(statements: Sequence[Statement], traffic: Sequence[tuple[set[Buffer], set[Buffer]]]) -> tuple[tuple[Buffer, ...], tuple[int, ...], int]:
+def _arena(
+    statements: Sequence[Statement], traffic: Sequence[tuple[set[Buffer], set[Buffer]]]
+) -> tuple[tuple[Buffer, ...], tuple[int, ...], int]:
     """First fit, longest-lived and largest first: two buffers share memory only if no statement has both alive."""
     first: dict[Buffer, int] = {}
     last: dict[Buffer, int] = {}
@@ -168,4 +149,3 @@ def _safe(statements: Sequence[Statement], traffic: Sequence[tuple[set[Buffer], 
         return True
     places = {x.offset for x in getattr(stage, "stores", ()) if x.buffer is target}
     return len(places) == 1 and all(offset in places for b, offset in _loads(stage) if b is source)
-

@@ -42,6 +42,11 @@ def place_repeat(s: Scheduler, node: Node, kind: Repeat) -> None:
     step = s.new_step()
     s.depend(step, copies)
     step.reads.update(node.results[:carries])
+    if kind.length == 0:  # the carries as they came
+        for v in node.results:
+            s.buffer(v)
+            s.producer[v] = step
+        return
 
     def fixed(values: list[Value]) -> list[Argument]:
         return [Fixed(s.whole(v, step)) for v in values]
@@ -69,14 +74,11 @@ def place_repeat(s: Scheduler, node: Node, kind: Repeat) -> None:
     inputs = [*fixed(consts), *present, *rows, *fixed(captured)]
     scratch = Buffer("scratch", UINT8, scratch_bytes, "arena")
     step.statements.append(
-        Loop(
-            kind.length, kind.reverse, tuple(pairs), inner.program, tuple(inputs), tuple(written), test, tuple(cond_inputs), flag, scratch
-        )
+        Loop(kind.length, kind.reverse, tuple(pairs), inner.program, tuple(inputs), tuple(written), test, tuple(cond_inputs), flag, scratch)
     )
     if node.has_effects:
         s.after_effects(step)
-    for v in node.results:
-        s.producer[v] = step
+    s.produced(node, step)
 
 
 def _hands_on(body: Graph, k: int, first: int) -> bool:
@@ -101,7 +103,4 @@ def place_choose(s: Scheduler, node: Node, kind: Choose) -> None:
     step.statements.append(Choice(index_buffer, tuple(branches), tuple(s.buffer(v) for v in node.results), scratch))
     if node.has_effects:
         s.after_effects(step)
-    for v in node.results:
-        s.producer[v] = step
-
-
+    s.produced(node, step)

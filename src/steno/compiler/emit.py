@@ -18,6 +18,7 @@ from steno.compiler.emit_control import emit_choice, emit_loop
 from steno.compiler.emit_folds import COLUMN_UNIT, ColumnReducer, RowReducer, emit_running, emit_tree
 from steno.compiler.emit_maps import FLAT_UNIT, Range, emit_map, loaded_by, stored_by
 from steno.compiler.emit_ops import Declarations
+from steno.compiler.emit_registers import emit_registers, fits
 from steno.compiler.emit_scopes import Bound
 from steno.compiler.emit_tiles import emit_tiles, find_tiling
 from steno.compiler.target import X86_TRIPLE, Target
@@ -156,8 +157,8 @@ def _emit_stage(c: Code, stage: Stage, span: Range | None) -> None:
 
 
 def _flat_extent(kernel: Kernel) -> tuple[int, int] | None:
-    """(extent, unit) of the variable that a flat kernel is split along."""
-    if kernel.outer or len(kernel.stages) != 1:
+    """(extent, unit) of the variable that a flat kernel is split along, if it has enough work for several threads."""
+    if kernel.outer or len(kernel.stages) != 1 or kernel.cost < PARALLEL_NS:
         return None
     stage = kernel.stages[0]
     if isinstance(stage, MapStage) and len(stage.vars) == 1 and not stage.sequential and stage.vars[0].extent > FLAT_UNIT:
@@ -221,6 +222,9 @@ class _Emitter:
                 self.library(s)
             elif isinstance(s, HostCall):
                 self.host(s)
+            elif isinstance(s, Loop) and fits(s):
+                text, buffers = emit_registers(s, self.target, self.declarations)
+                self.run(self.function(text), buffers, 1, 0.0)
             elif isinstance(s, Loop):
                 emit_loop(self, s)
             elif isinstance(s, Choice):

@@ -461,12 +461,22 @@ class Code(Scopes):
             if not x:
                 p = self.pointer(buffer, offset)
                 self.lines = lines
+                if guard is not None and mask is not None and not self.is_near(buffer, offset):
+                    # no lane at all may be far outside, where the processor takes hundreds of cycles to find that nothing is wrong
+                    some = self.any_lane(mask, self.lanes)
+                    p = self.op(f"select i1 {some}, ptr {p}, ptr {self.base(buffer)}")
                 x = self.vector_load(t, self.lanes, p, bytes_, None if buffer.kind == "local" and guard is None else mask)
         else:
             found = self._window(buffer, offset, pattern, depth) if mask is None else None
             x = self._gather(buffer, offset, mask, lines) if found is None else found
         self.lines = lines
         return self.from_memory(dtype, x, self.lanes)
+
+    @staticmethod
+    def is_near(buffer: Buffer, offset: Index) -> bool:
+        """Whether an offset is always in a page of the buffer or next to one."""
+        reach = 4096 // buffer.dtype.itemsize
+        return offset.lo >= -reach and offset.hi < buffer.size + reach
 
     def vector_load(self, t: str, lanes: int, p: str, bytes_: int, mask: str | None) -> str:
         v = vector(t, lanes)

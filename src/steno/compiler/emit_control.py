@@ -1,7 +1,7 @@
 """Loops and choices in an entry function: nested programs are functions of the entry's own type, called on tables of addresses.
 
-    Loop:   tables of the inputs and outputs, filled once; head: test; fill in the rows; call; swap the carries' entries; back to head
-    Choice: a switch; each case fills its table and calls
+Loop:   tables of the inputs and outputs, filled once; head: test; fill in the rows; call; swap the carries' entries; back to head
+Choice: a switch; each case fills its table and calls
 """
 
 from __future__ import annotations
@@ -51,7 +51,12 @@ def emit_loop(e: AbstractEntry, loop: Loop) -> None:
     partners = [h if p is None else e.address(p) for h, (_, p) in zip(homes, loop.carries, strict=True)]
     ins = _fill(e, loop.inputs, homes)
     outs = _fill(e, loop.outputs, partners)
-    rows = [(t, k, a, e.address(a.buffer)) for t, args in ((ins, loop.inputs), (outs, loop.outputs)) for k, a in enumerate(args) if isinstance(a, Row)]
+    rows = [
+        (t, k, a, e.address(a.buffer))
+        for t, args in ((ins, loop.inputs), (outs, loop.outputs))
+        for k, a in enumerate(args)
+        if isinstance(a, Row)
+    ]
     scratch = e.address(loop.scratch)
     tests, flag = "", ""
     if loop.cond is not None:

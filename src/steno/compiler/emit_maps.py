@@ -222,6 +222,9 @@ def vector_loop(
         if not masked:
             _singles(c, at, end, single, scalars)
         return
+    if masked and size > LONG_BODY:
+        _masked_loop(c, span, 1 << 62, lanes, copy)
+        return
     unroll = min(unroll, FLAT_UNIT // lanes)
     length = c.op(f"sub i64 {end}, {start}")
     whole_length = c.op(f"and i64 {length}, {-unroll * lanes}")
@@ -242,7 +245,7 @@ def _main_loop(c: Code, span: Range, lanes: int, unroll: int, copy: Callable[[st
 
 
 def _masked_loop(c: Code, span: Range, most: int, lanes: int, copy: Callable[[str | int, str | None], None]) -> None:
-    """`most`: the span's elements at most."""
+    """`most`: the span's elements at most, as far as that is known."""
     v = c.open_loop(*span, lanes)
     left = c.op(f"sub i64 {span[1]}, {v}")
     copy(v, c.tail_mask(left, most=most))

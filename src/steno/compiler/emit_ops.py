@@ -13,7 +13,7 @@ from typing import Any, final
 import numpy as np
 
 from steno.compiler.target import Target
-from steno.ir.expr import Expr
+from steno.ir.expr import Expr, outlined, topological
 
 BOOL, I32, I64, U32, F16, F32, F64 = (np.dtype(n) for n in ("bool", "int32", "int64", "uint32", "float16", "float32", "float64"))
 
@@ -481,3 +481,26 @@ def _bitcast(w: Writer, e: Expr, lanes: int, a: Sequence[str]) -> str:
 
 
 OPS["bitcast"] = _bitcast
+
+
+def _outline(w: Writer, e: Expr, lanes: int, a: Sequence[str]) -> str:
+    """A call of the function that computes it, which is written once for each width."""
+    name = f"{e.attr}.{lanes}"
+    result = typed(e.dtype, lanes)
+    if name not in w.declarations.text:
+        body, leaves = outlined(e)
+        inner = Writer(w.declarations, w.target)
+        values = {leaf: f"%x{k}" for k, leaf in enumerate(leaves)}
+        for n in topological([body]):
+            if n.op != "const" and n not in values:
+                values[n] = OPS[n.op](inner, n, lanes, [constant(x.attr, x.dtype, lanes) if x.op == "const" else values[x] for x in n.args])
+        parameters = ", ".join(f"{typed(leaf.dtype, lanes)} %x{k}" for k, leaf in enumerate(leaves))
+        lines = "\n".join(
+            [f"define internal {result} @{name}({parameters}) #0 {{", "entry:", *inner.lines, f"  ret {result} {values[body]}", "}"]
+        )
+        w.declarations.text[name] = lines
+    arguments = ", ".join(f"{typed(x.dtype, lanes)} {v}" for x, v in zip(e.args, a, strict=True))
+    return w.op(f"call {result} @{name}({arguments})")
+
+
+OPS["outline"] = _outline

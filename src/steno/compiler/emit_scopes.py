@@ -254,7 +254,18 @@ class Scopes(Writer):
         def needs(e: Expr) -> list[Expr]:
             if e.op != "rare":
                 return [c for c in children(e) if c in main]
-            return [c for c in e.args[:2] if c in main] + [c for c in topological((e.args[2],)) if c in main]
+            out = [c for c in e.args[:2] if c in main]
+            # of the third argument: where it meets what is computed anyway
+            inner, seen = [e.args[2]], {e.args[2]}
+            while inner:
+                c = inner.pop()
+                if c in main:
+                    out.append(c)
+                    continue
+                below = [x for x in children(c) if x not in seen and x not in known]
+                seen.update(below)
+                inner += below
+            return out
 
         order: dict[Expr, None] = {}
         for root in roots:

@@ -8,18 +8,23 @@ grammar
 
 Nodes are interned by (op, parameters, operands): two equal equations are one node. Nodes with effects never merge and never die.
 """
+
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
-from typing import Any, final
+from typing import Any, TypeVar, final
 
-from steno.core.aval import ShapedArray
+from steno._native import ShapedArray
 from steno.core.interpret import expansion
 from steno.core.jaxpr import ClosedJaxpr, Literal, Var
 from steno.core.op import MissingRule, Op
 from steno.core.record import record
 from steno.core.trace import trace_to_jaxpr
-from steno.ir.kinds import Branch, Host, Kind, Map, Scan, While
+from steno.ir.index import ZERO, Index
+from steno.ir.kinds import Branch, Contract, Host, Kind, Map, Scan, While
+
+K = TypeVar("K")
 
 
 @final
@@ -40,8 +45,8 @@ class Constant:
 @record(frozen=True)
 class Repeat:
     """A loop over graphs. Operands: constants of `cond`, constants of `body`, carries, arrays (one row of each for an iteration), then what
-    `cond` and `body` close over. Each graph's inputs: its constants, the carries, the rows, what it closes over. Without a `cond`, `length` iterations.
-    The body's outputs: the carries, then rows of results."""
+    `cond` and `body` close over. Each graph's inputs: its constants, the carries, the rows, what it closes over. Without a `cond`, `length`
+    iterations. The body's outputs: the carries, then rows of results."""
 
     cond: Graph | None
     body: Graph
@@ -66,7 +71,14 @@ class Choose:
 class Node:
     __slots__ = ("name", "kind", "operands", "results", "cost_key", "host_call")
 
-    def __init__(self, name: str, kind: Kind | Input | Constant | Repeat | Choose, operands: tuple[Value, ...], avals: Sequence[ShapedArray], cost_key: Any = None):
+    def __init__(
+        self,
+        name: str,
+        kind: Kind | Input | Constant | Repeat | Choose,
+        operands: tuple[Value, ...],
+        avals: Sequence[ShapedArray],
+        cost_key: Any = None,
+    ):
         self.name = name
         self.kind = kind
         self.operands = operands
@@ -74,12 +86,17 @@ class Node:
         self.cost_key = cost_key  # equal keys: equal scalar code per element
         self.host_call = -1  # its number, for Host
 
+    def of(self, kind: type[K]) -> K:
+        """The node's kind, which the caller knows."""
+        assert isinstance(self.kind, kind)
+        return self.kind
+
     @property
     def has_effects(self) -> bool:
         k = self.kind
         if isinstance(k, Repeat):
             return k.body.has_effects or k.cond is not None and k.cond.has_effects
-        return isinstance(k, Host) or isinstance(k, Choose) and any(g.has_effects for g in k.branches)
+        return isinstance(k, Host) and not k.pure or isinstance(k, Choose) and any(g.has_effects for g in k.branches)
 
 
 @final
@@ -149,6 +166,30 @@ def alive(nodes: Iterable[Node], outputs: Sequence[Value]) -> list[Node]:
     return [n for n in nodes if n in live and not isinstance(n.kind, Input | Constant)]
 
 
+def product_of_pairs(kind: Contract, avals_in: Sequence[ShapedArray], out: ShapedArray) -> Contract | Map:
+    """A contraction without sums (an outer product)  -->  elementwise multiplication, which fuses."""
+    (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = kind.dimension_numbers
+    lhs, rhs = avals_in
+    if math.prod(lhs.shape[d] for d in lhs_contract) != 1:
+        return kind
+    lhs_free = [d for d in range(lhs.ndim) if d not in lhs_contract and d not in lhs_batch]
+    rhs_free = [d for d in range(rhs.ndim) if d not in rhs_contract and d not in rhs_batch]
+
+    def at(rank: int, dims: Sequence[int], indices: Sequence[Index]) -> list[Index]:
+        index = [ZERO] * rank
+        for d, i in zip(dims, indices, strict=True):
+            index[d] = i
+        return index
+
+    def body(b: Any, indices: Sequence[Index], reads: Sequence[Any]) -> Any:
+        batch, rest = list(indices[: len(lhs_batch)]), list(indices[len(lhs_batch) :])
+        x = reads[0](at(lhs.ndim, [*lhs_batch, *lhs_free], [*batch, *rest[: len(lhs_free)]]))
+        y = reads[1](at(rhs.ndim, [*rhs_batch, *rhs_free], [*batch, *rest[len(lhs_free) :]]))
+        return b.convert(b.mul(b.convert(x, kind.compute), b.convert(y, kind.compute)), out.dtype)
+
+    return Map(body)
+
+
 class _GraphBuilder:
     def __init__(self, host_calls: list[Any]) -> None:
         self.host_calls = host_calls
@@ -212,6 +253,8 @@ class _GraphBuilder:
         cost_key = None
         if key is not None:
             cost_key = (op, key[1], tuple((a.dtype, a.ndim == 0) for a in avals_in), tuple(a.dtype for a in avals_out))
+        if isinstance(kind, Contract):
+            kind = product_of_pairs(kind, avals_in, avals_out[0])
         made: Any = kind
         if isinstance(kind, Branch | While | Scan):
             made, operands = self.control(kind, operands)

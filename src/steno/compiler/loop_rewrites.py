@@ -5,84 +5,74 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from steno.ir.expr import Builder, Expr, topological
-from steno.ir.index import ZERO, FloorDiv, Index, LoopVar, Mod, Value, var
+from steno.ir.expr import Builder, Expr, index_values, topological
+from steno.ir.index import ZERO, Atom, FloorDiv, Index, LoopVar, Mod, Value, var
 from steno.ir.loops import Buffer, ColReduce, Cumulate, MapStage, RowReduce, Stage, Store, TreeReduce
 
 
-def rewrite(b: Builder, roots: Iterable[Expr], change_index: Callable[[Index], Index], change_load: Callable[[Any, Index], tuple[Any, Index]]) -> dict[Expr, Expr]:
+def _reindexed(i: Index, change: Callable[[Index], Index], new: Mapping[Expr, Expr]) -> Index:
+    """`change` applied at every level of `i`, the Exprs inside replaced by `new`."""
+    i = change(i)
+    if not any(isinstance(a, Value | FloorDiv | Mod) for a, _ in i.terms):
+        return i
+    out = Index(i.const)
+    for atom, c in i.terms:
+        if isinstance(atom, Value):
+            out = out + Index(0, ((Value(new.get(atom.expr, atom.expr), atom.low, atom.high), c),))
+        elif isinstance(atom, FloorDiv | Mod):
+            inner = _reindexed(atom.index, change, new)
+            out = out + (inner // atom.divisor if isinstance(atom, FloorDiv) else inner % atom.divisor) * c
+        else:
+            out = out + Index(0, ((atom, c),))
+    return out
+
+
+def rewrite(
+    b: Builder,
+    roots: Iterable[Expr],
+    change_index: Callable[[Index], Index],
+    change_load: Callable[[Any, Index], tuple[Any, Index]],
+) -> dict[Expr, Expr]:
     """Every Expr reached from `roots` -> the same with its indices and loads changed."""
     new: dict[Expr, Expr] = {}
-
-    def index(i: Index) -> Index:
-        i = change_index(i)
-        if not any(isinstance(a, Value | FloorDiv | Mod) for a, _ in i.terms):
-            return i
-        out = Index(i.const)
-        for atom, c in i.terms:
-            if isinstance(atom, Value):
-                out = out + Index(0, ((Value(new.get(atom.expr, atom.expr), atom.low, atom.high), c),))
-            elif isinstance(atom, FloorDiv | Mod):
-                inner = index(atom.index)
-                out = out + (inner // atom.divisor if isinstance(atom, FloorDiv) else inner % atom.divisor) * c
-            else:
-                out = out + Index(0, ((atom, c),))
-        return out
-
     for e in topological(roots):
         if e.op == "load":
             buffer, offset, guard = e.attr
-            buffer, offset = change_load(buffer, index(offset))
+            buffer, offset = change_load(buffer, _reindexed(offset, change_index, new))
             attr = (buffer, offset, None if guard is None else new[guard])
             new[e] = e if attr == e.attr else b._leaf("load", e.dtype, attr)
         elif e.op == "index":
-            new[e] = b.index(index(e.attr))
+            new[e] = b.index(_reindexed(e.attr, change_index, new))
         elif e.args:
             args = tuple(new[a] for a in e.args)
-            new[e] = e if all(x is y for x, y in zip(args, e.args, strict=True)) else b.node(e.op, e.dtype, args)
+            new[e] = e if all(x is y for x, y in zip(args, e.args, strict=True)) else b.rebuilt(e, args)
         else:
             new[e] = e
     return new
 
 
-def _stage_exprs(stage: Stage) -> list[Expr]:
+def stage_exprs(stage: Stage) -> list[Expr]:
     out: list[Expr] = []
     for s in getattr(stage, "stores", ()):
         out.append(s.value)
         if s.guard is not None:
             out.append(s.guard)
-        out += [v for v in _index_exprs(s.offset)]
+        out += index_values(s.offset)
     out += getattr(stage, "elements", ())
     return out
 
 
-def _index_exprs(i: Index) -> Iterable[Expr]:
-    for atom, _ in i.terms:
-        if isinstance(atom, Value):
-            yield atom.expr
-        elif isinstance(atom, FloorDiv | Mod):
-            yield from _index_exprs(atom.index)
-
-
-def _rewrite_stage(b: Builder, stage: Stage, change_index: Callable[[Index], Index], change_load: Callable[[Any, Index], tuple[Any, Index]], variables: tuple[LoopVar, ...] | None = None) -> Stage:
-    new = rewrite(b, _stage_exprs(stage), change_index, change_load)
-
-    def index(i: Index) -> Index:
-        # an Index on its own, through a load of it: the same treatment of what is inside
-        i = change_index(i)
-        out = Index(i.const)
-        for atom, c in i.terms:
-            if isinstance(atom, Value):
-                out = out + Index(0, ((Value(new.get(atom.expr, atom.expr), atom.low, atom.high), c),))
-            elif isinstance(atom, FloorDiv | Mod):
-                inner = index(atom.index)
-                out = out + (inner // atom.divisor if isinstance(atom, FloorDiv) else inner % atom.divisor) * c
-            else:
-                out = out + Index(0, ((atom, c),))
-        return out
+def _rewrite_stage(
+    b: Builder,
+    stage: Stage,
+    change_index: Callable[[Index], Index],
+    change_load: Callable[[Any, Index], tuple[Any, Index]],
+    variables: tuple[LoopVar, ...] | None = None,
+) -> Stage:
+    new = rewrite(b, stage_exprs(stage), change_index, change_load)
 
     def store(s: Store) -> Store:
-        buffer, offset = change_load(s.buffer, index(s.offset))
+        buffer, offset = change_load(s.buffer, _reindexed(s.offset, change_index, new))
         return Store(buffer, offset, new[s.value], None if s.guard is None else new[s.guard])
 
     stores = tuple(store(s) for s in getattr(stage, "stores", ()))
@@ -119,15 +109,15 @@ def collapse(b: Builder, stage: MapStage) -> MapStage:
     """for i: for j: f(i*n + j)  -->  for t: f(t)   for neighbouring loops, if every index allows it."""
     if len(stage.vars) < 2 or stage.sequential:
         return stage
-    indices = [*_indices(_stage_exprs(stage)), *(s.offset for s in stage.stores)]
+    indices = [*_indices(stage_exprs(stage)), *(s.offset for s in stage.stores)]
     variables = list(stage.vars)
-    replaced: dict[Any, Index] = {}
+    replaced: dict[Atom, Index] = {}
     k = len(variables) - 1
     while k > 0:
         outer, inner = variables[k - 1], variables[k]
         if all(_merges(i, outer, inner) for i in indices):
             merged = LoopVar(f"{outer.name}{inner.name}", outer.extent * inner.extent)
-            step = {outer: ZERO, inner: var(merged)}
+            step: dict[Atom, Index] = {outer: ZERO, inner: var(merged)}
             indices = [i.substitute(step) for i in indices]
             replaced = {v: i.substitute(step) for v, i in replaced.items()} | step
             variables[k - 1 : k + 1] = [merged]
@@ -141,11 +131,10 @@ def collapse(b: Builder, stage: MapStage) -> MapStage:
 
 def place_locals(b: Builder, stages: Sequence[Stage], local: Mapping[Buffer, Buffer], outer: set[LoopVar]) -> list[Stage]:
     """Accesses to the buffers of `local`  -->  the thread's own row: offsets lose their outer part."""
-    away = {v: ZERO for v in outer}
+    away: dict[Atom, Index] = {v: ZERO for v in outer}
 
     def change(buffer: Buffer, offset: Index) -> tuple[Buffer, Index]:
         row = local.get(buffer)
         return (buffer, offset) if row is None else (row, offset.substitute(away))
 
     return [_rewrite_stage(b, s, lambda i: i, change) for s in stages]
-

@@ -12,13 +12,13 @@ compile time stays linear in the length of a program.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from steno.compiler.graph import Choose, Constant, Graph, Input, Node, Repeat, Value
 from steno.ir.expr import Builder, Expr, registers
 from steno.ir.index import LoopVar, var
-from steno.ir.kinds import Contract, Host, Library, Map, Reduce
+from steno.ir.kinds import Contract, Host, Library, Map, Pieces, Reduce
 
 STORE, LOAD = 2.0, 1.0
 REGION, REGION_NODES = 700.0, 120
@@ -34,14 +34,18 @@ def is_leaf(v: Value) -> bool:
 
 
 def is_inlinable(v: Value) -> bool:
-    kind = v.node.kind
-    return isinstance(kind, Map) or isinstance(kind, Reduce) and reduced_size(v.node) <= UNROLLED_REDUCTION
+    return body_of(v.node) is not None or isinstance(v.node.kind, Reduce) and reduced_size(v.node) <= UNROLLED_REDUCTION
+
+
+def body_of(node: Node) -> Callable[..., Any] | None:
+    """The function of indices that gives an element of the node's result, if there is one."""
+    return node.kind.body if isinstance(node.kind, Map | Pieces) else None
 
 
 def reduced_size(node: Node) -> int:
     shape = node.operands[0].shape
     size = 1
-    for axis in node.kind.axes:
+    for axis in node.of(Reduce).axes:
         size *= shape[axis]
     return size
 
@@ -70,7 +74,8 @@ def node_cost(node: Node) -> float:
     if key is not None and key in _scalar_cost:
         return _scalar_cost[key]
     b = Builder()
-    if isinstance(kind, Map):
+    body = body_of(node)
+    if body is not None:
 
         def reader(k: int, v: Value) -> Any:
             dtype = v.aval.dtype
@@ -80,7 +85,7 @@ def node_cost(node: Node) -> float:
         reads = [reader(k, v) for k, v in enumerate(node.operands)]
         shape = node.results[0].shape
         indices = [var(LoopVar(f"i{k}", n)) for k, n in enumerate(shape)]
-        out = kind.body(b, indices, reads)
+        out = body(b, indices, reads)
         cost = expression_cost([e for s in (out if isinstance(out, list | tuple) else [out]) for e in b.to_registers(s)])
     elif isinstance(kind, Reduce):
         cost = 2.0 * reduced_size(node) if is_inlinable(node.results[0]) else 2.0
@@ -108,24 +113,27 @@ def materialize(graph: Graph) -> set[Value]:
             must.update(v for v in n.results if v in readers)
     must = {v for v in must if not is_leaf(v)}
     # The second sweep knows from the first what is a load, and so costs little.
-    stored = _worth_a_buffer(graph, readers, must, must)
-    stored = _worth_a_buffer(graph, readers, must, stored)
-    _cut_large_regions(graph, stored)
+    costs = {n: node_cost(n) for n in graph.nodes}
+    stored = _worth_a_buffer(graph, costs, readers, must, must)
+    stored = _worth_a_buffer(graph, costs, readers, must, stored)
+    _cut_large_regions(graph, costs, stored)
     return stored
 
 
-def _worth_a_buffer(graph: Graph, readers: dict[Value, list[Node]], must: set[Value], presumed: set[Value]) -> set[Value]:
+def _worth_a_buffer(
+    graph: Graph, costs: dict[Node, float], readers: dict[Value, list[Node]], must: set[Value], presumed: set[Value]
+) -> set[Value]:
     """`must`, and what pays by the rule of the module's text if the values `presumed` cost a load."""
     work: dict[Value, float] = {}
     for n in graph.nodes:
-        own = node_cost(n)
+        own = costs[n]
         times = reduced_size(n) if isinstance(n.kind, Reduce) and is_inlinable(n.results[0]) else 1
         total = own + times * sum(0.5 if is_leaf(v) or v in presumed else work[v] for v in n.operands)
         for v in n.results:
             work[v] = min(total, 1e6)
 
     stored = set(must)
-    # Of each value, from the consumers up: the stored values whose kernels read it; whether (also) at their own position, and how often elsewhere.
+    # Of each value, from the consumers up: the stored values whose kernels read it; whether (also) at their own place, how often elsewhere.
     sites: dict[Value, dict[Value, tuple[bool, float]]] = {}
     for n in reversed(graph.nodes):
         for v in n.results:
@@ -135,9 +143,9 @@ def _worth_a_buffer(graph: Graph, readers: dict[Value, list[Node]], must: set[Va
                     continue
                 w = reader.results[0]
                 inline = is_inlinable(w) and w not in stored
-                is_map = isinstance(reader.kind, Map)
-                same = reader.kind.flat if is_map else not inline
-                ratio = (w.size if is_map else v.size) / max(v.size, 1)
+                kind = reader.kind
+                same = kind.flat if isinstance(kind, Map) else not inline
+                ratio = (w.size if inline or isinstance(kind, Map) else v.size) / max(v.size, 1)
                 for root, (here, elsewhere) in (sites[w] if inline else {w: (True, 0.0)}).items():
                     old_here, old_elsewhere = found.get(root, (False, 0.0))
                     more = ratio * elsewhere + (0.0 if same or not here else ratio)
@@ -157,13 +165,14 @@ def _viewed(v: Value) -> Value:
     return v
 
 
-def _cut_large_regions(graph: Graph, stored: set[Value]) -> None:
+def _cut_large_regions(graph: Graph, costs: dict[Node, float], stored: set[Value]) -> None:
     """Stores operands until no kernel's expression exceeds REGION."""
     region: dict[Value, dict[Node, float]] = {}
     for n in graph.nodes:
-        own = node_cost(n)
-        while True:
-            nodes: dict[Node, float] = {n: own}
+        own = costs[n]
+        nodes: dict[Node, float] = {n: own}
+        while not (isinstance(n.kind, Pieces) and n.results[0] in stored):  # then each operand has its own kernel
+            nodes = {n: own}
             biggest, size = None, -1.0
             for v in n.operands:
                 if is_leaf(v) or v in stored:

@@ -1,6 +1,6 @@
 """jaxpr -> executable: the passes in order, each level kept for printing.
 
-    jaxpr --to_graph--> graph --schedule, assign--> loops --emit--> LLVM IR --link--> machine code
+jaxpr --to_graph--> graph --schedule, assign--> loops --emit--> LLVM IR --link--> machine code
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, final
 
+from steno._native import ShapedArray
 from steno.compiler.buffers import Assigned, assign
 from steno.compiler.emit import Module, emit
 from steno.compiler.graph import Graph, to_graph
@@ -17,7 +18,6 @@ from steno.compiler.link import OPT_LEVEL, Linked, assembly, link
 from steno.compiler.schedule import schedule
 from steno.compiler.target import host_target
 from steno.compiler.vecmath import FUNCTIONS as FUNCTIONS  # importing them fills the Builder's table
-from steno.core.aval import ShapedArray
 from steno.core.config import config
 from steno.core.jaxpr import ClosedJaxpr
 from steno.ir.check_loops import check

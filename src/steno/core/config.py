@@ -8,7 +8,9 @@ means form the configuration token, which is part of every cache key.
 from __future__ import annotations
 
 import functools
+import itertools
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -184,6 +186,19 @@ class Config:
             raise AttributeError(f"Unrecognized config option: {name}")
         return k.value
 
+    def parse_flags_with_absl(self) -> None:
+        """Sets the knobs that the command line names, as absl writes flags: `--jax_enable_x64`, `--nojax_enable_x64`,
+        `--jax_default_prng_impl=rbg`. Other arguments are left to others; `sys.argv` stays as it is. ValueError for an invalid value."""
+        for argument in itertools.takewhile(lambda a: a != "--", sys.argv[1:]):
+            name, equals, text = argument.lstrip("-").partition("=")
+            off = name.startswith("no") and not equals
+            k = _BY_NAME.get(name.removeprefix("no") if off else name)
+            if k is None or not argument.startswith("-"):
+                continue
+            if not equals and k.parse is not _bool:
+                raise ValueError(f"flag {argument} needs a value: {argument}=VALUE")
+            self.update(k.full_names[0], k.parse(text) if equals else not off)
+
     @property
     def values(self) -> dict[str, Any]:
         return {n: k.value for n, k in _BY_NAME.items()}
@@ -222,6 +237,7 @@ numpy_rank_promotion = knob(
 )
 debug_nans = knob("debug_nans", False, "raise FloatingPointError when an op makes a NaN", traced=True)
 debug_infs = knob("debug_infs", False, "raise FloatingPointError when an op makes an infinity", traced=True)
+check_static_indices = knob("check_static_indices", False, "raise IndexError for known positions out of bounds", traced=True)
 enable_checks = knob("enable_checks", False, "check every jaxpr that is made")
 check_tracer_leaks = knob("check_tracer_leaks", False, "raise at the end of a trace if a tracer of it is still referenced", traced=True)
 log_compiles = knob("log_compiles", False, "log every trace and compilation at WARNING")

@@ -445,14 +445,26 @@ def result_type(*args: Any, return_weak_type_flag: bool = False) -> Any:
     dtype of its kind, where `promote` keeps the operands' width."""
     if not args:
         raise ValueError("at least one array or dtype is required")
-    dtype, weak = promote(*(type_of_operand(a) for a in args))
+    dtype, weak = promote(*((default_float(), False) if a is None else type_of_operand(a) for a in args))
     if weak:
         dtype = canonical(_DEFAULT[kind(dtype)])
     return (dtype, weak) if return_weak_type_flag else dtype
 
 
 def promote_types(a: Any, b: Any) -> Any:
-    """The dtype two dtypes promote to; Python's int, float and complex count as weak types."""
-    return result_type(
-        a if isinstance(a, type) and a in _PYTHON_NODE else as_dtype(a), b if isinstance(b, type) and b in _PYTHON_NODE else as_dtype(b)
-    )
+    """The dtype two dtypes promote to; Python's int, float and complex count as weak types.
+
+    A 64-bit dtype that was given stays one, whether or not arrays have it."""
+    nodes = [t if isinstance(t, type) and t in _WIDEST else as_dtype(t) for t in (a, b)]
+    if nodes[0] == nodes[1]:
+        out = nodes[0]
+    elif any(isinstance(n, KeyDType) or n == float0 for n in nodes):
+        return result_type(*nodes)
+    else:
+        out = _join(config._state.numpy_dtype_promotion, frozenset(nodes))
+    if out in _WIDEST:
+        return _WIDEST[out]
+    return out if out in nodes or kind(out) not in "iu" else canonical(out)
+
+
+_WIDEST: Final[dict[Any, Any]] = {int: int64, float: float64, complex: complex128}

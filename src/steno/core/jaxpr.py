@@ -521,7 +521,7 @@ def _letters(k: int) -> str:
 
 def literal_text(val: Any) -> str:
     value = val.item() if isinstance(val, np.generic) else val
-    if not isinstance(value, bool | int | float | complex):
+    if not isinstance(value, bool | int | float | complex | tuple):
         value = complex(val) if dtypes.is_complex(val.dtype) else int(val) if dtypes.is_integer(val.dtype) else float(val)
     return str(value)
 

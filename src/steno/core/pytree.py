@@ -222,7 +222,7 @@ def _read_varint(data: bytes, at: int) -> tuple[int, int]:
             return value, at
 
 
-def _read_fields(data: bytes) -> Iterable[tuple[int, int | bytes]]:
+def _read_fields(data: bytes) -> Iterable[tuple[int, Any]]:  # an int or bytes, by the number of the field
     at = 0
     while at < len(data):
         tag, at = _read_varint(data, at)
@@ -248,7 +248,7 @@ def _serialize_using_proto(self: PyTreeDef) -> bytes:
     strings: dict[str, int] = {}
 
     def write(treedef: PyTreeDef) -> None:
-        cls, data = treedef.node_data() or (None, None)
+        cls, data = treedef.node_data() or (None, ())
         if cls not in _PROTO_KINDS:
             raise ValueError(f"PyTreeDef.serialize_using_proto: nodes of the class {cls} cannot be serialized; pickle them instead")
         children = treedef.children()
@@ -270,9 +270,9 @@ def _deserialize_using_proto(registry: PyTreeRegistry, data: bytes) -> PyTreeDef
     """The inverse of `serialize_using_proto`. Other bytes: ValueError."""
     try:
         fields = list(_read_fields(data))
-        strings = [value.decode() for number, value in fields if number == 2]  # type: ignore[union-attr]
+        strings = [value.decode() for number, value in fields if number == 2]
         stack: list[PyTreeDef] = []
-        for node in (dict(_read_fields(value)) for number, value in fields if number == 1):  # type: ignore[arg-type]
+        for node in (dict(_read_fields(value)) for number, value in fields if number == 1):
             cls, arity = _PROTO_CLASSES[node[2]], node.get(1, 0)
             if arity > len(stack):
                 raise ValueError("a node has more children than there are")
@@ -371,23 +371,25 @@ def tree_transpose(outer_treedef: PyTreeDef, inner_treedef: PyTreeDef | None, py
     Without `inner_treedef`, it is the structure that stands at the leaves of `outer_treedef`, the same at all of them.
     Another number of leaves than the two structures have together: TypeError.
     """
+    inner: PyTreeDef
     if inner_treedef is None:
         subtrees = outer_treedef.flatten_up_to(pytree_to_transpose)
         if not subtrees:
             raise ValueError(f"tree_transpose: inner_treedef is needed, {outer_treedef} has no leaves to infer it from")
-        inner_treedef = tree_structure(subtrees[0])
+        inner = tree_structure(subtrees[0])
         leaves, treedef = tree_flatten(pytree_to_transpose)
-        fits = treedef == outer_treedef.compose(inner_treedef)
+        fits = treedef == outer_treedef.compose(inner)
     else:
+        inner = inner_treedef
         # By number only: the data of a registered class may depend on what stands below it.
         leaves, treedef = tree_flatten(pytree_to_transpose)
-        fits = treedef.num_leaves == outer_treedef.num_leaves * inner_treedef.num_leaves
+        fits = treedef.num_leaves == outer_treedef.num_leaves * inner.num_leaves
     if not fits:
-        raise TypeError(f"tree_transpose: Mismatch, expected the structure {outer_treedef.compose(inner_treedef)}, got {treedef}")
-    if not leaves and inner_treedef.num_leaves:
-        raise ValueError(f"tree_transpose: {outer_treedef} has no leaves, so there is nothing to put at the leaves of {inner_treedef}")
-    width = inner_treedef.num_leaves
-    return inner_treedef.unflatten([outer_treedef.unflatten(leaves[i::width]) for i in range(width)])
+        raise TypeError(f"tree_transpose: Mismatch, expected the structure {outer_treedef.compose(inner)}, got {treedef}")
+    if not leaves and inner.num_leaves:
+        raise ValueError(f"tree_transpose: {outer_treedef} has no leaves, so there is nothing to put at the leaves of {inner}")
+    width = inner.num_leaves
+    return inner.unflatten([outer_treedef.unflatten(leaves[i::width]) for i in range(width)])
 
 
 def tree_broadcast(prefix_tree: Any, full_tree: Any, is_leaf: IsLeaf = None) -> Any:
@@ -570,10 +572,11 @@ def register_pytree_with_keys(
     """Like `register_pytree_node`, with keys for the paths; `flatten_func` defaults to `flatten_with_keys` without them."""
     if flatten_func is None:
 
-        def flatten_func(x: T) -> tuple[Iterable[Any], Hashable]:
+        def without_keys(x: T) -> tuple[Iterable[Any], Hashable]:
             pairs, data = flatten_with_keys(x)
             return [child for _, child in pairs], data
 
+        flatten_func = without_keys
     register_pytree_node(nodetype, flatten_func, unflatten_func, flatten_with_keys)
 
 

@@ -31,9 +31,11 @@ from steno.core.op import Op, check_operands
 
 
 class Trace:
-    """What ops do while this is current. `process(op, args, params)` returns a value or, for ops of multiple results, a list."""
+    """What ops do while this is current. `process(op, args, params)` returns a value or, for ops of multiple results, a list.
+    `parent`: the trace that was current before, if this one hands ops on to it."""
 
     __slots__ = ("__weakref__",)
+    parent: Any = None
 
     def process(self, op: Op, args: Sequence[Any], params: dict[str, Any]) -> Any:
         raise NotImplementedError(f"{type(self).__name__}.process")
@@ -244,14 +246,14 @@ def _check_scalar_conversion(aval: ShapedArray) -> None:
 
 @final
 class JitTracer(Tracer):
-    """A variable of a program that is being recorded."""
+    """A variable, or a scalar constant, of a program that is being recorded."""
 
     __slots__ = ("atom",)
 
-    def __init__(self, trace: JaxprTrace, var: Var) -> None:
-        self.aval = var.aval
+    def __init__(self, trace: JaxprTrace, atom: Atom) -> None:
+        self.aval = atom.aval
         self._trace = trace
-        self.atom = var
+        self.atom = atom
 
 
 register_aval_type(JitTracer)
@@ -318,8 +320,8 @@ class JaxprTrace(Trace):
         found = self._const_of.get(id(x))
         if found is not None:
             return found[1]
-        if t is JitTracer and type(x.var) is Literal:
-            return x.var
+        if t is JitTracer and type(x.atom) is Literal:
+            return x.atom
         if isinstance(x, Tracer):
             check_not_escaped(x)
             return self._constant(x, x, x.aval)
@@ -464,18 +466,17 @@ def finish_trace(trace: JaxprTrace, run: Callable[[], Sequence[Any]], check: Cal
         swap_trace(previous)
     if config._state.check_tracer_leaks:
         del outs
-        _check_leaks(trace)
+        check_leaks(trace, trace.debug_info)
     return closed
 
 
-def _check_leaks(trace: JaxprTrace) -> None:
+def check_leaks(trace: Trace, info: DebugInfo) -> None:
     """An exception if tracers of a finished trace are still referenced."""
     gc.collect()
-    leaked = [o for o in gc.get_objects() if type(o) is JitTracer and o._trace is trace]
+    leaked = [o for o in gc.get_objects() if issubclass(type(o), Tracer) and o._trace is trace]
     if leaked:
-        info = trace.debug_info
         raise Exception(
-            f"Leaked trace {trace!r} of {info.func_src_info}: {len(leaked)} tracers are still referenced.\n{trace.escaped(leaked[0])}"
+            f"Leaked trace {trace!r} of {info.func_src_info}: {len(leaked)} tracers are still referenced.\n{escaped(leaked[0])}"
         )
 
 
@@ -494,8 +495,10 @@ def named_scope(name: str) -> Iterator[None]:
     """Equations recorded inside carry the name."""
     if not isinstance(name, str):
         raise TypeError(f"named_scope name argument must be a string, got {name!r}")
-    trace = current_trace()
-    if not isinstance(trace, JaxprTrace):
+    trace: Any = current_trace()
+    while trace is not None and not isinstance(trace, JaxprTrace):
+        trace = trace.parent
+    if trace is None:
         yield
         return
     saved = trace.names
@@ -529,6 +532,6 @@ def install_methods(methods: dict[str, Any], classes: Sequence[type] = (Tracer, 
 
 
 __all__ = [
-    "Array", "JaxprTrace", "JitTracer", "Trace", "Tracer", "check_not_escaped", "ensure_compile_time_eval", "escaped", "eval_jaxpr",
-    "finish_trace", "install_methods", "named_scope", "set_current_trace", "trace_to_jaxpr",
+    "Array", "JaxprTrace", "JitTracer", "Trace", "Tracer", "check_leaks", "check_not_escaped", "ensure_compile_time_eval", "escaped",
+    "eval_jaxpr", "finish_trace", "install_methods", "named_scope", "set_current_trace", "trace_to_jaxpr",
 ]  # fmt: skip

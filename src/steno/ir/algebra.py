@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def _is(e: Expr, value: float) -> bool:
     """A constant with exactly this value and sign."""
-    return e.op == "const" and e.attr == value and (e.dtype.kind != "f" or np.signbit(e.attr) == np.signbit(value))
+    return e.op == "const" and e.attr == value and (value != 0 or math.copysign(1, e.attr) == math.copysign(1, value))
 
 
 def _all_ones(e: Expr) -> bool:

@@ -10,7 +10,7 @@ from typing import NoReturn, final
 
 import numpy as np
 
-from steno.ir.expr import PRIMITIVE, Expr, index_values, topological
+from steno.ir.expr import OUTLINED, PRIMITIVE, Expr, index_values, topological
 from steno.ir.index import FloorDiv, Index, LoopVar, Mod, Value
 from steno.ir.loops import (
     Argument,
@@ -27,6 +27,7 @@ from steno.ir.loops import (
     Row,
     RowReduce,
     Stage,
+    Statement,
     Store,
 )
 
@@ -68,6 +69,7 @@ class _Checker:
         self.where = "program"
         self.readable: set[Buffer] = {*program.inputs, *program.outputs, *program.arena}
         self.writable: set[Buffer] = {*program.outputs, *program.arena}
+        self.written: set[Buffer] = set()  # of the arena, so far
         self.variables: set[LoopVar] = set()
         self.locals: dict[str, np.dtype] = {}
         self.checked: set[Expr] = set()
@@ -89,6 +91,7 @@ class _Checker:
                 self.fail(f"buffer {b.name} is {b.dtype}[{b.size}]; a primitive dtype and a size of 0 or more are wanted")
         for k, s in enumerate(p.statements):
             self.where = f"{outside}statement {k}"
+            self.flow(s)
             if isinstance(s, Kernel):
                 self.where += f", kernel {s.name}"
                 self.kernel(s)
@@ -142,11 +145,50 @@ class _Checker:
             for a, b in zip(given, wanted, strict=True):
                 buffer = a.buffer if isinstance(a, Row) else a
                 self.has(self.writable if writes else self.readable, buffer)
-                if buffer.dtype != b.dtype or a.size != b.size or isinstance(a, Row) and length is not None and a.size * length > buffer.size:
+                if (
+                    buffer.dtype != b.dtype
+                    or a.size != b.size
+                    or isinstance(a, Row)
+                    and length is not None
+                    and a.size * length > buffer.size
+                ):
                     self.fail(f"{buffer.dtype}[{a.size}] of {buffer.name} for {b.dtype}[{b.size}] {b.name}")
                 if b.aligned and isinstance(a, Row):
                     self.fail(f"a row of {buffer.name} for {b.name}, which counts as aligned")
         _Checker(program).run(where + ", nested ")
+
+    def known(self, b: Buffer) -> None:
+        if b.kind == "arena" and b not in self.written:
+            self.fail(f"buffer {b.name} is read before anything is written there")
+
+    def flow(self, s: Statement) -> None:
+        """Intermediates are written before they are read."""
+        if isinstance(s, Kernel):
+            for stage in s.stages:
+                stores = getattr(stage, "stores", ())
+                roots = [*getattr(stage, "elements", ()), *(x.value for x in stores), *(x.guard for x in stores if x.guard is not None)]
+                roots += [e for x in stores for e in index_values(x.offset)]
+                for e in topological(roots):
+                    if e.op == "load":
+                        self.known(e.attr[0])
+                self.written.update(x.buffer for x in stores)
+        elif isinstance(s, CopyBuffer):
+            self.known(s.source)
+            self.written.add(s.target)
+        elif isinstance(s, Loop):
+            for a in (*s.inputs, *s.cond_inputs):
+                if not isinstance(a, Carried):
+                    self.known(a.buffer)
+            for home, partner in s.carries:
+                self.known(home)
+                self.written.update(b for b in (home, partner) if b is not None)
+            self.written.update(a.buffer for a in s.outputs if isinstance(a, Row))
+        elif isinstance(s, Choice):
+            for b in (s.index, *(x for _, inputs in s.branches for x in inputs)):
+                self.known(b)
+            self.written.update(s.outputs)
+        else:
+            self.written.update(s.buffers)
 
     def has(self, buffers: set[Buffer], b: Buffer) -> None:
         if b not in buffers:
@@ -280,6 +322,9 @@ class _Checker:
             self.wanted(e, len(kinds) == 1 and (F16 not in (e.dtype, *kinds) or {e.dtype, *kinds} <= {F16, F32}))
         elif op == "bitcast":
             self.wanted(e, len(kinds) == 1 and BOOL not in (e.dtype, *kinds) and kinds[0].itemsize == e.dtype.itemsize)
+        elif op == "outline":
+            if e.attr not in OUTLINED:
+                self.fail(f"there is no outlined function {e.attr}")
         elif op != "const":
             self.fail(f"there is no op {op}")
 

@@ -11,8 +11,8 @@ grammar of primitive expressions (what the code generator and the interpreters r
       div rem                                          floats: IEEE, C fmod. Integers: truncating; x / 0 = -1 (all ones), x rem 0 = x,
                                                        INT_MIN / -1 = INT_MIN, INT_MIN rem -1 = 0
       fma                                              floats, one rounding
-      scale(x, n)                                      float32, float64: x * 2**n with one rounding, for 1/4 <= |x| <= 4 or NaN, and an integral
-                                                       float n with |n| <= 252 (float32), 2044 (float64); elsewhere unspecified
+      scale(x, n)                                      float32, float64: x * 2**n with one rounding, for 2**-16 <= |x| <= 2**16 or NaN,
+                                                       n an integral float, |n| <= 252 (float32), 2044 (float64); else unspecified
       neg abs sqrt floor ceil round_even trunc copysign   neg and abs: also integers, INT_MIN stays
       min max                                          floats: a NaN operand gives NaN, -0 < +0
       and or xor not                                   bool and integers
@@ -24,6 +24,8 @@ grammar of primitive expressions (what the code generator and the interpreters r
                                                        lane evaluate y for the vector and select, else skip y". Nodes reached only through
                                                        third arguments of `rare` belong into the skipped region (copied into that of
                                                        each `rare` which reaches them). May nest.
+      outline(attr: name)                              OUTLINED[name] of the arguments, in a function of its own: for long and rarely
+                                                       computed code, which so stands once in a program
       convert                                          numeric conversion; float to integer truncates, saturates, NaN -> 0; integer to
                                                        narrower integer wraps; to bool: != 0; from bool: 0 or 1
       bitcast                                          same width, not bool
@@ -48,6 +50,7 @@ float16; `storage(dtype)` tells dtype and count), and `to_registers`/`from_regis
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, final
@@ -105,7 +108,11 @@ class Pair:
 
 
 Scalar = Expr | Narrow | Pair
+_SCALARS = frozenset({Expr, Narrow, Pair})
 Operand = Expr | Narrow | Pair | bool | int | float | complex
+
+OUTLINED: dict[str, Callable[..., Expr]] = {}
+"""What `outline` nodes stand for, by name: `f(b, *primitive Exprs) -> Expr`, of nodes without leaves, `rare` and `outline`."""
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {}
 """Elementary functions by name: `f(b, *scalars) -> Scalar`. Filled by `steno.compiler.vecmath`."""
@@ -149,6 +156,20 @@ def children(e: Expr) -> tuple[Expr, ...]:
     if e.op == "index":
         return tuple(index_values(e.attr))
     return e.args
+
+
+def outlined(e: Expr) -> tuple[Expr, tuple[Expr, ...]]:
+    """What an `outline` node stands for: an Expr over the leaves elt 0, 1, ..., and these leaves."""
+    key = (e.attr, tuple(a.dtype for a in e.args))
+    found = _outlined.get(key)
+    if found is None:
+        b = Builder()
+        leaves = tuple(b.elt(k, a.dtype) for k, a in enumerate(e.args))
+        found = _outlined[key] = (OUTLINED[e.attr](b, *leaves), leaves)
+    return found
+
+
+_outlined: dict[Any, tuple[Expr, tuple[Expr, ...]]] = {}
 
 
 def index_values(index: Index) -> Iterator[Expr]:
@@ -195,7 +216,7 @@ def show(roots: Sequence[Expr]) -> str:
                 words.append(f"if {names[guard]}")
         elif e.op == "index":
             words.append(f"[{_show_index(e.attr, names)}]")
-        elif e.op in LEAVES:
+        elif e.op in LEAVES or e.op == "outline":
             words.append(repr(e.attr))
         lines.append(f"{names[e]} = {' '.join(words)}")
     lines.append("give " + " ".join(names[r] for r in roots))
@@ -207,6 +228,16 @@ def _show_index(index: Index, names: Mapping[Expr, str]) -> str:
     for e in index_values(index):
         text = text.replace(repr(e), names[e])
     return text
+
+
+def _rounded(v: float, dtype: np.dtype) -> float:
+    if dtype is F32:
+        try:
+            return struct.unpack("<f", struct.pack("<f", v))[0]
+        except OverflowError:
+            return math.copysign(math.inf, v)
+    with np.errstate(all="ignore"):
+        return float(dtype.type(v))
 
 
 def _describe(x: Any) -> str:
@@ -227,7 +258,7 @@ class Builder:
 
     def node(self, op: str, dtype: np.dtype, args: tuple[Expr, ...]) -> Expr:
         """The interned primitive node, simplified; no checks."""
-        if len(args) == 2 and op in COMMUTATIVE and args[0].op == "const" and args[1].op != "const":
+        if op in COMMUTATIVE and args[0].op == "const" and args[1].op != "const":
             args = (args[1], args[0])
         key = (op, dtype.char, args)
         found = self._nodes.get(key)
@@ -237,7 +268,10 @@ class Builder:
         return found
 
     def _simplify(self, op: str, dtype: np.dtype, args: tuple[Expr, ...]) -> Expr:
-        if all(a.op == "const" for a in args):
+        for a in args:
+            if a.op != "const":
+                break
+        else:
             lanes = [np.asarray([a.attr], a.dtype) for a in args]
             return self.constant(primitives.apply(op, dtype, lanes)[0].item(), dtype)
         rule = RULES.get(op)
@@ -260,25 +294,40 @@ class Builder:
 
     def constant(self, value: Any, dtype: np.dtype) -> Expr:
         """A primitive constant; integers are taken modulo the width, floats rounded."""
-        if dtype.kind == "f":
+        kind = dtype.kind
+        if kind == "f":
             v: Any = float(value)
-            if dtype != F64:
-                with np.errstate(all="ignore"):
-                    v = float(dtype.type(v))
-            key: Any = ("const", dtype.char, struct.pack("<d", v))
+            if dtype is not F64:
+                v = _rounded(v, dtype)
+            # 0 and -0 are equal, a NaN is not to itself: their bits tell
+            key: Any = ("const", dtype.char, v if v and v == v else struct.pack("<d", v))
         else:
             if dtype == BOOL:
                 v = bool(value)
             else:
                 width = 8 * dtype.itemsize
                 v = int(value) & ((1 << width) - 1)
-                if dtype.kind == "i" and v >> (width - 1):
+                if kind == "i" and v >> (width - 1):
                     v -= 1 << width
             key = ("const", dtype.char, v)
         found = self._nodes.get(key)
         if found is None:
             found = self._nodes[key] = Expr("const", dtype, (), v)
         return found
+
+    def outline(self, name: str, *args: Expr) -> Expr:
+        """OUTLINED[name] of the arguments, as a node of its own; its dtype is that of the first argument."""
+        if all(a.op == "const" for a in args):
+            return OUTLINED[name](self, *args)
+        key = ("outline", name, args)
+        found = self._nodes.get(key)
+        if found is None:
+            found = self._nodes[key] = Expr("outline", args[0].dtype, args, name)
+        return found
+
+    def rebuilt(self, e: Expr, args: tuple[Expr, ...]) -> Expr:
+        """The node `e` with other operands."""
+        return self.outline(e.attr, *args) if e.op == "outline" else self.node(e.op, e.dtype, args)
 
     # ---- leaves ----
 
@@ -387,20 +436,28 @@ class Builder:
 
     def _operands(self, op: str, *xs: Operand) -> tuple[Any, ...]:
         """Python numbers become constants of the others' dtype; dtypes must agree."""
-        dtype = next((x.dtype for x in xs if isinstance(x, (Expr, Narrow, Pair))), None)
+        dtype = None
+        complete = True
+        for x in xs:
+            if type(x) not in _SCALARS:
+                complete = False
+            elif dtype is None:
+                dtype = x.dtype
+            elif x.dtype is not dtype and x.dtype != dtype:
+                raise TypeError(f"{op}: operands of dtypes {', '.join(map(_describe, xs))}; all must be equal")
+        if complete:
+            return xs
         if dtype is None:
             raise TypeError(f"{op}: no operand has a dtype: {xs}")
-        out = tuple(x if isinstance(x, (Expr, Narrow, Pair)) else self.const(x, dtype) for x in xs)
-        for x in out:
-            if x.dtype != dtype:
-                raise TypeError(f"{op}: operands of dtypes {', '.join(map(_describe, out))}; all must be equal")
-        return out
+        return tuple(x if type(x) in _SCALARS else self.const(x, dtype) for x in xs)
 
     def _apply(self, op: str, *xs: Operand, exact: bool = False) -> Any:
         """A componentwise op whose result has the operands' dtype. `exact`: rounding is not needed for narrow floats."""
-        args = self._operands(op, *xs)
+        return self._applied(op, self._operands(op, *xs), exact)
+
+    def _applied(self, op: str, args: tuple[Any, ...], exact: bool = False) -> Any:
         first = args[0]
-        if isinstance(first, Expr):
+        if type(first) is Expr:
             return self.node(op, first.dtype, args)
         if isinstance(first, Narrow):
             f = FORMATS[first.dtype]
@@ -416,23 +473,23 @@ class Builder:
 
     def add(self, x: Operand, y: Operand) -> Any:
         x, y = self._operands("add", x, y)
-        return self._parts(self.add, x, y) if isinstance(x, Pair) else self._apply("add", x, y)
+        return self._parts(self.add, x, y) if isinstance(x, Pair) else self._applied("add", (x, y))
 
     def sub(self, x: Operand, y: Operand) -> Any:
         x, y = self._operands("sub", x, y)
-        return self._parts(self.sub, x, y) if isinstance(x, Pair) else self._apply("sub", x, y)
+        return self._parts(self.sub, x, y) if isinstance(x, Pair) else self._applied("sub", (x, y))
 
     def mul(self, x: Operand, y: Operand) -> Any:
         """(a + bi)(c + di) = (ac - bd) + (ad + bc)i, each product and sum rounded."""
         x, y = self._operands("mul", x, y)
         if not isinstance(x, Pair):
-            return self._apply("mul", x, y)
+            return self._applied("mul", (x, y))
         (a, c), (e, g) = (x.first, x.second), (y.first, y.second)
         return Pair(x.dtype, self.sub(self.mul(a, e), self.mul(c, g)), self.add(self.mul(a, g), self.mul(c, e)))
 
     def div(self, x: Operand, y: Operand) -> Any:
         x, y = self._operands("div", x, y)
-        return self.call("complex_div", x, y) if isinstance(x, Pair) else self._apply("div", x, y)
+        return self.call("complex_div", x, y) if isinstance(x, Pair) else self._applied("div", (x, y))
 
     def scale(self, x: Expr, n: Expr) -> Expr:
         """x * 2**n for x near 1 and an integral float n, both float32 or float64; see the grammar."""

@@ -7,9 +7,11 @@ grammar:  Index ::= const + sum(coefficient * Atom)
 
 Every Index has bounds `lo <= index <= hi`, from which divisions and remainders simplify.
 """
+
 from __future__ import annotations
 
-from typing import Any, Union
+from collections.abc import Sequence
+from typing import Any
 
 from steno.core.record import field, record
 
@@ -31,7 +33,7 @@ class LoopVar:
 
 @record(frozen=True)
 class FloorDiv:
-    index: "Index"
+    index: Index
     divisor: int
 
     @property
@@ -44,7 +46,7 @@ class FloorDiv:
 
 @record(frozen=True)
 class Mod:
-    index: "Index"
+    index: Index
     divisor: int
 
     @property
@@ -71,7 +73,7 @@ class Value:
         return f"[{self.expr}]"
 
 
-Atom = Union[LoopVar, FloorDiv, Mod, Value]
+Atom = LoopVar | FloorDiv | Mod | Value
 
 
 @record(frozen=True)
@@ -98,7 +100,7 @@ class Index:
                 return c
         return 0
 
-    def __add__(self, other: "Index | int") -> "Index":
+    def __add__(self, other: Index | int) -> Index:
         if isinstance(other, int):
             return Index(self.const + other, self.terms)
         terms = dict(self.terms)
@@ -109,20 +111,20 @@ class Index:
             return _rejoined(out)
         return out
 
-    def __mul__(self, k: int) -> "Index":
+    def __mul__(self, k: int) -> Index:
         if k == 0:
             return ZERO
         return Index(self.const * k, tuple((a, c * k) for a, c in self.terms))
 
     __rmul__ = __mul__
 
-    def __neg__(self) -> "Index":
+    def __neg__(self) -> Index:
         return self * -1
 
-    def __sub__(self, other: "Index | int") -> "Index":
+    def __sub__(self, other: Index | int) -> Index:
         return self + (-other)
 
-    def __floordiv__(self, d: int) -> "Index":
+    def __floordiv__(self, d: int) -> Index:
         """(d*q + r) // d --> q   when 0 <= r < d for the part r whose coefficients d does not divide."""
         if d == 1:
             return self
@@ -133,7 +135,7 @@ class Index:
             return q
         return q + Index(0, ((FloorDiv(r, d), 1),))
 
-    def __mod__(self, d: int) -> "Index":
+    def __mod__(self, d: int) -> Index:
         if d == 1:
             return ZERO
         if self.lo // d == self.hi // d:
@@ -143,7 +145,7 @@ class Index:
             return r
         return Index(0, ((Mod(r, d), 1),))
 
-    def _split(self, d: int) -> tuple["Index", "Index"]:
+    def _split(self, d: int) -> tuple[Index, Index]:
         """self == d * quotient + rest, the rest holding what d does not divide."""
         qc, rc = divmod(self.const, d)
         quotient, rest = [], []
@@ -154,7 +156,7 @@ class Index:
                 rest.append((atom, c))
         return Index(qc, tuple(quotient)), Index(rc, tuple(rest))
 
-    def substitute(self, replacement: "dict[Atom, Index]") -> "Index":
+    def substitute(self, replacement: dict[Atom, Index]) -> Index:
         """Replaces loop variables (also inside divisions), simplifying again."""
         out = Index(self.const)
         for atom, c in self.terms:
@@ -209,7 +211,7 @@ def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
-def linear(indices: "tuple[Index, ...] | list[Index]", shape: tuple[int, ...]) -> Index:
+def linear(indices: Sequence[Index], shape: tuple[int, ...]) -> Index:
     """The offset in elements of `indices` in a C-contiguous array of `shape`."""
     out = ZERO
     for i, s in zip(indices, row_major(shape), strict=True):
@@ -219,4 +221,4 @@ def linear(indices: "tuple[Index, ...] | list[Index]", shape: tuple[int, ...]) -
 
 def unlinear(offset: Index, shape: tuple[int, ...]) -> list[Index]:
     """The inverse of `linear` for offsets in range."""
-    return [(offset // s) % n if k else offset // s for k, (n, s) in enumerate(zip(shape, row_major(shape)))]
+    return [(offset // s) % n if k else offset // s for k, (n, s) in enumerate(zip(shape, row_major(shape), strict=True))]

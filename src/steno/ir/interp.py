@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from steno.ir.expr import Expr, topological
+from steno.ir.expr import Expr, outlined, topological
 from steno.ir.index import FloorDiv, Index, LoopVar, Mod
 from steno.ir.primitives import apply
 
@@ -27,6 +27,10 @@ def evaluate(roots: Sequence[Expr], lanes: int, leaf: Leaf) -> list[np.ndarray]:
     for e in topological(roots):
         if e.op == "const":
             out = np.asarray([e.attr], e.dtype)
+        elif e.op == "outline":
+            body, _ = outlined(e)
+            given = [values[a] for a in e.args]
+            (out,) = evaluate([body], max(map(len, given)), lambda x, _, given=given: given[x.attr])
         elif e.args:
             out = apply(e.op, e.dtype, [values[a] for a in e.args])
         else:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -50,7 +51,7 @@ Host = Callable[[int, Sequence[np.ndarray]], int] | None
 def run(
     program: Program,
     inputs: Sequence[np.ndarray],
-    library: Library = {},
+    library: Library = MappingProxyType({}),
     host: Host = None,
 ) -> list[np.ndarray]:
     """`inputs`: one flat array of the buffer's dtype and size each. `library[symbol](buffers, meta)` and `host(index, buffers)` return a

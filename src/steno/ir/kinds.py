@@ -8,6 +8,7 @@ consumer is calling the producer's body where the consumer reads.
     Reduce(axes, element, combine..) out[o] = fold of elements over the reduced axes, in the canonical order
     Cumulative(axis, reverse, ...)   out[.., k, ..] = fold of elements 0..k, in ascending order
     Contract(dimension_numbers)      dot_general
+    Pieces(axis)                     the operands one after the other along an axis
     Update(space, target, value)     out = operand, with some elements overwritten or combined (scatter, dynamic_update_slice)
     Library(symbol, meta, ...)       a C function over whole contiguous buffers (sort, LAPACK)
     Host(...)                        a Python callback
@@ -17,13 +18,14 @@ consumer is calling the producer's body where the consumer reads.
 
 A `Scalar` (ir/expr.py) is an `Expr`, a `Narrow` for dtypes without machine arithmetic, or a `Pair` for those of two components.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, Union, final
+from typing import Any, Protocol, final
 
-from steno.core.record import record
 from steno.core.jaxpr import ClosedJaxpr
+from steno.core.record import record
 from steno.ir.expr import Builder, Expr, Scalar
 from steno.ir.index import Index
 
@@ -91,6 +93,16 @@ class Contract:
 
 @final
 @record(frozen=True)
+class Pieces:
+    """The operands, joined along `axis`. Stored, each fills its part of the result. Where the result is read without being stored, `body`,
+    as of a Map, selects among the operands; None: there are too many of them."""
+
+    axis: int
+    body: Callable[[Builder, Sequence[Index], Sequence[Read]], Any] | None = None
+
+
+@final
+@record(frozen=True)
 class Update:
     """The result is operand 0, changed at `target(i)` for each i of `space` in row-major order.
 
@@ -119,16 +131,18 @@ class Library:
 @final
 @record(frozen=True)
 class Host:
-    """Calls `callback(*ArrayImpls) -> sequence of arrays` with the GIL. `ordered`: keeps program order among ordered ones."""
+    """Calls `callback(*ArrayImpls) -> sequence of arrays` with the GIL. `ordered`: keeps program order among ordered ones.
+    `pure`: runs only for its results, and once for all equal calls."""
 
     callback: Callable[..., Any]
     ordered: bool
+    pure: bool = False
 
 
 @final
 @record(frozen=True)
 class Branch:
-    """Operands: an int32 scalar (clamped into range), then those of the branches. Results: those of the chosen branch; only that one runs."""
+    """Operands: an int32 scalar (clamped into range), then those of the branches. Results: those of the chosen one; no other runs."""
 
     branches: tuple[ClosedJaxpr, ...]
 
@@ -158,7 +172,7 @@ class Scan:
     reverse: bool
 
 
-Kind = Union[Map, Reduce, Cumulative, Contract, Update, Library, Host, Branch, While, Scan]
+Kind = Map | Reduce | Cumulative | Contract | Pieces | Update | Library | Host | Branch | While | Scan
 
 
 def elementwise(scalar: Callable[..., Scalar]) -> Callable[..., Map]:

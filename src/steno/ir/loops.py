@@ -17,10 +17,11 @@ in a block, LANES lanes (r mod LANES) fold their elements in ascending order, st
 the lanes (lane i with lane i + h, for h = 32, 16, ..., 1, skipping lanes that do not exist); a halving tree of the same kind, over the
 number of blocks rounded up to a power of two, combines the blocks; last, the identity is combined with the outcome: combine(identity, x).
 """
+
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, Union, final
+from typing import Any, Literal, final
 
 from steno.core.record import field, record
 from steno.ir.expr import Expr
@@ -131,7 +132,7 @@ class Cumulate:
     stores: tuple[Store, ...]
 
 
-Stage = Union[MapStage, RowReduce, TreeReduce, ColReduce, Cumulate]
+Stage = MapStage | RowReduce | TreeReduce | ColReduce | Cumulate
 
 
 @final
@@ -202,7 +203,7 @@ class Row:
     size: int
 
 
-Argument = Union[Fixed, Carried, Row]
+Argument = Fixed | Carried | Row
 
 
 @final
@@ -236,7 +237,7 @@ class Choice:
     scratch: Buffer
 
 
-Statement = Union[Kernel, LibraryCall, HostCall, CopyBuffer, Loop, Choice]
+Statement = Kernel | LibraryCall | HostCall | CopyBuffer | Loop | Choice
 
 
 @final

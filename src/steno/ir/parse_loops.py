@@ -276,6 +276,8 @@ class _Parser:
             return Expr(op, dtype, (), rest)
         if op in ("acc", "elt"):
             return Expr(op, dtype, (), int(rest))
+        if op == "outline":
+            return Expr(op, dtype, tuple(map(self.known, words[:-1])), words[-1])
         return Expr(op, dtype, tuple(map(self.known, words)))
 
     def access(self, text: str) -> tuple[Buffer, Index]:

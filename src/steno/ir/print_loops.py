@@ -36,7 +36,8 @@
     branch x t                                       for each branch its inputs, then its program
     | program arena 0 ...
 
-Buffers of a nested program are its own; one that may be the row of an array has `~` before its size. A buffer that is an input and an output is `inout`. Expressions are numbered within a kernel, each written in the first stage that uses it.
+Buffers of a nested program are its own; one that may be the row of an array has `~` before its size. A buffer that is an input and an
+output is `inout`. Expressions are numbered within a kernel, each written in the first stage that uses it.
 """
 
 from __future__ import annotations
@@ -133,9 +134,8 @@ class _Printer:
         times = f"while {self.buffers(s.flag)}" if s.flag is not None else str(s.length)
         pairs = "".join(f" {self.buffers(b)}" + (f",{self.buffers(p)}" if p is not None else "") for b, p in s.carries)
         scratch = self.buffers(s.scratch)
-        self.lines.append(
-            f"loop {times}{' reverse' if s.reverse else ''} carries{pairs} scratch {scratch} inputs{words(s.inputs)} outputs{words(s.outputs)}"
-        )
+        head = f"loop {times}{' reverse' if s.reverse else ''} carries{pairs} scratch {scratch}"
+        self.lines.append(f"{head} inputs{words(s.inputs)} outputs{words(s.outputs)}")
         self.nested(s.body)
         if s.cond is not None:
             self.lines.append(f"test{words(s.cond_inputs)}")

@@ -174,6 +174,8 @@ bitwise_xor = _binary(p.xor_p, "The bits set in one of the two, of integers or b
 shift_left = _binary(p.shift_left_p, "x's bits moved up by y places.")
 shift_right_logical = _binary(p.shift_right_logical_p, "x's bits moved down by y places, zeros coming in.")
 shift_right_arithmetic = _binary(p.shift_right_arithmetic_p, "x's bits moved down by y places, copies of the sign coming in.")
+zeta = _binary(p.zeta_p, "The sum of (q + k)**-x over k >= 0, of floats: the Hurwitz zeta function.")
+polygamma = _binary(p.polygamma_p, "The m-th derivative of digamma, of floats.")
 mulhi = _binary(p.mulhi_p, "The upper half of the full product, of integers of one dtype.")
 
 

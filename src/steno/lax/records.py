@@ -7,21 +7,19 @@ from steno.ops import (
     arithmetic,
     bitwise,
     compare,
-    cond,
     convert,
     cumulative,
     dot,
     gather,
-    implicit,
     index,
+    join,
     reduce,
-    scan,
     scatter,
     shape,
     sort,
     structural,
     transcendental,
-    while_loop,
+    zeta,
 )
 
 # importing a family declares its ops
@@ -29,21 +27,19 @@ FAMILIES = (
     arithmetic,
     bitwise,
     compare,
-    cond,
     convert,
     cumulative,
     dot,
     gather,
-    implicit,
     index,
+    join,
     reduce,
-    scan,
     scatter,
     shape,
     sort,
     structural,
     transcendental,
-    while_loop,
+    zeta,
 )
 
 abs_p = OPS["abs"]
@@ -68,7 +64,6 @@ clamp_p = OPS["clamp"]
 clz_p = OPS["clz"]
 complex_p = OPS["complex"]
 concatenate_p = OPS["concatenate"]
-cond_p = OPS["cond"]
 conj_p = OPS["conj"]
 convert_element_type_p = OPS["convert_element_type"]
 copy_p = OPS["copy"]
@@ -103,7 +98,6 @@ is_finite_p = OPS["is_finite"]
 le_p = OPS["le"]
 le_to_p = OPS["le_to"]
 lgamma_p = OPS["lgamma"]
-linear_solve_p = OPS["custom_linear_solve"]
 log_p = OPS["log"]
 log1p_p = OPS["log1p"]
 log2_p = OPS["log2"]
@@ -122,6 +116,7 @@ one_minus_square_p = OPS["one_minus_square"]
 optimization_barrier_p = OPS["optimization_barrier"]
 or_p = OPS["or"]
 pad_p = OPS["pad"]
+polygamma_p = OPS["polygamma"]
 polynomial_p = OPS["polynomial"]
 population_count_p = OPS["population_count"]
 pow_p = OPS["pow"]
@@ -140,7 +135,6 @@ reshape_p = OPS["reshape"]
 rev_p = OPS["rev"]
 round_p = OPS["round"]
 rsqrt_p = OPS["rsqrt"]
-scan_p = OPS["scan"]
 scatter_p = OPS["scatter"]
 scatter_add_p = OPS["scatter-add"]
 scatter_max_p = OPS["scatter-max"]
@@ -169,5 +163,5 @@ tile_p = OPS["tile"]
 top_k_p = OPS["top_k"]
 transpose_p = OPS["transpose"]
 unstack_p = OPS["unstack"]
-while_p = OPS["while"]
 xor_p = OPS["xor"]
+zeta_p = OPS["zeta"]

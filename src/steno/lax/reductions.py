@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from steno._native import ShapedArray
 from steno.core import dtypes
+from steno.core.aval import scalar_value
+from steno.core.interpret import to_ndarray
+from steno.core.jaxpr import ClosedJaxpr
 from steno.core.pytree import tree_flatten, tree_unflatten
-from steno.core.trace import trace_to_jaxpr
-from steno.lax import elementwise as e
-from steno.lax import records as p
+from steno.core.trace import Tracer, trace_to_jaxpr
+from steno.lax import elementwise as e, records as p
 from steno.lax.operands import Array, ArrayLike, DTypeLike, Shape, as_array, as_operand, canonical_axis, check_dtype, convert, integers
 from steno.lax.shape import broadcasted_iota, reshape
+from steno.ops.oracle import highest, lowest
 
 
 def _axes(fun: str, axes: Sequence[int], x: Any) -> Shape:
@@ -100,6 +103,36 @@ cummin = _cumulative(p.cummin_p, "Running minima along an axis.")
 cumlogsumexp = _cumulative(p.cumlogsumexp_p, "Running logarithms of sums of exponentials along an axis.")
 
 
+# what folds by an op are, and its neutral element for a dtype
+_MONOIDS: Final[dict[str, tuple[Any, Callable[[Any], Any]]]] = {
+    "add": (reduce_sum, lambda dtype: 0),
+    "mul": (reduce_prod, lambda dtype: 1),
+    "max": (reduce_max, lowest),
+    "min": (reduce_min, highest),
+    "and": (reduce_and, lambda dtype: dtype == np.bool_ or -1),
+    "or": (reduce_or, lambda dtype: 0),
+    "xor": (reduce_xor, lambda dtype: 0),
+}
+
+
+def _folded_by_op(x: Array, start: Any, program: ClosedJaxpr, axes: Sequence[int]) -> Array | None:
+    """A fold whose computation is one commutative op, as that op's reduction, combined with the initial value unless it is neutral; None
+    for other computations."""
+    jaxpr = program.jaxpr
+    if len(jaxpr.eqns) != 1 or jaxpr.eqns[0].outvars != jaxpr.outvars:
+        return None
+    (eqn,) = jaxpr.eqns
+    found = _MONOIDS.get(eqn.op.name)
+    dtype = x.aval.dtype
+    if found is None or eqn.params or set(eqn.invars) != set(jaxpr.invars) or dtype in dtypes.INTEGERS and dtypes.itemsize_bits(dtype) < 8:
+        return None
+    fold, neutral = found
+    out = fold(x, axes)
+    if isinstance(start, Tracer) or to_ndarray(start) != scalar_value(neutral(dtype), dtype):
+        out = eqn.op(start, out)
+    return convert(out, out.aval.dtype)
+
+
 def reduce(
     operands: Any, init_values: Any, computation: Callable[[Any, Any], Any], dimensions: Sequence[int], out_sharding: Any = None
 ) -> Any:
@@ -124,6 +157,10 @@ def reduce(
         return [as_operand("reduce", y) for y in tree_flatten(computation(left, right))[0]]
 
     program = trace_to_jaxpr(flat, scalars + scalars)
+    if len(xs) == 1:
+        folded = _folded_by_op(xs[0], starts[0], program, dimensions)
+        if folded is not None:
+            return tree_unflatten(tree, [folded])
     out = p.reduce_p(*xs, *starts, computation=flat, jaxpr=program, dimensions=_axes("reduce", dimensions, xs[0]))
     return tree_unflatten(tree, [convert(y, y.aval.dtype) for y in out])
 

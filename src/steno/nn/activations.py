@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any, Final
 
-from steno import lax
-from steno import numpy as jnp
+from steno import lax, numpy as jnp
 from steno.api import jit
+from steno.custom_derivatives import custom_jvp
 from steno.numpy.operands import check_arraylike, promoted_inexact, strong
 
 Array = Any
@@ -27,14 +27,30 @@ def identity(x: ArrayLike) -> Array:
 
 @jit
 def relu(x: ArrayLike) -> Array:
-    """max(x, 0)."""
+    """max(x, 0). The derivative at 0 is 0."""
+    return _relu(x)
+
+
+@custom_jvp
+def _relu(x: ArrayLike) -> Array:
     return jnp.maximum(x, 0)
+
+
+_relu.defjvps(lambda g, _, x: jnp.where(jnp.greater(x, 0), g, jnp.zeros_like(g)))
 
 
 @jit
 def relu6(x: ArrayLike) -> Array:
-    """min(max(x, 0), 6)."""
+    """min(max(x, 0), 6). The derivatives at 0 and 6 are 0."""
+    return _relu6(x)
+
+
+@custom_jvp
+def _relu6(x: ArrayLike) -> Array:
     return jnp.minimum(jnp.maximum(x, 0), 6.0)
+
+
+_relu6.defjvps(lambda g, _, x: jnp.where(jnp.logical_and(jnp.greater(x, 0), jnp.less(x, 6)), g, jnp.zeros_like(g)))
 
 
 @jit
@@ -170,5 +186,13 @@ def hard_tanh(x: ArrayLike) -> Array:
 @jit
 def log1mexp(x: ArrayLike) -> Array:
     """log(1 - exp(-x)) for x > 0, by whichever of two ways is accurate: M. Mächler, "Accurately computing log(1 - exp(-|a|))" (2012)."""
+    return _log1mexp(x)
+
+
+@custom_jvp
+def _log1mexp(x: ArrayLike) -> Array:
     x = lax.neg(x)
     return jnp.where(jnp.greater(x, -math.log(2)), jnp.log(-jnp.expm1(x)), jnp.log1p(-jnp.exp(x)))
+
+
+_log1mexp.defjvps(lambda g, _, x: jnp.divide(g, jnp.expm1(x)))

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from steno import lax
-from steno import numpy as jnp
+from steno import lax, numpy as jnp
 from steno.api import jit
 from steno.core import dtypes
 from steno.core.errors import ConcretizationTypeError

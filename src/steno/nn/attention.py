@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from steno import lax
-from steno import numpy as jnp
+from steno import lax, numpy as jnp
 from steno.api import jit
 from steno.core import dtypes
 from steno.nn.along_axes import logsumexp, softmax

@@ -7,8 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, Final, NoReturn, Protocol, runtime_checkable
 
-from steno import numpy as jnp
-from steno import random
+from steno import numpy as jnp, random
 from steno.api import jit
 from steno.core import dtypes
 

@@ -1,406 +1,353 @@
 """JAX's `numpy`: NumPy's functions under JAX's types. Arrays are immutable and functions pure; lists are not arrays."""
 
-from __future__ import annotations
-
 import sys as _sys
-from typing import Any as _Any
 
 import numpy as _np
 
 from steno.core import trace as _trace
+from steno.core.on_demand import on_demand as _on_demand
 from steno.lax import broadcast_shapes as broadcast_shapes
-from steno.numpy import array_methods as _array_methods
-from steno.numpy import linalg as linalg
-from steno.numpy import scalar_types as _scalar_types
-from steno.numpy.creation import arange as arange
-from steno.numpy.creation import array as array
-from steno.numpy.creation import asarray as asarray
-from steno.numpy.creation import astype as astype
-from steno.numpy.creation import copy as copy
-from steno.numpy.creation import empty as empty
-from steno.numpy.creation import empty_like as empty_like
-from steno.numpy.creation import eye as eye
-from steno.numpy.creation import from_dlpack as from_dlpack
-from steno.numpy.creation import frombuffer as frombuffer
-from steno.numpy.creation import fromfile as fromfile
-from steno.numpy.creation import fromfunction as fromfunction
-from steno.numpy.creation import fromiter as fromiter
-from steno.numpy.creation import fromstring as fromstring
-from steno.numpy.creation import full as full
-from steno.numpy.creation import full_like as full_like
-from steno.numpy.creation import geomspace as geomspace
-from steno.numpy.creation import identity as identity
-from steno.numpy.creation import indices as indices
-from steno.numpy.creation import linspace as linspace
-from steno.numpy.creation import logspace as logspace
-from steno.numpy.creation import meshgrid as meshgrid
-from steno.numpy.creation import ones as ones
-from steno.numpy.creation import ones_like as ones_like
-from steno.numpy.creation import tri as tri
-from steno.numpy.creation import vander as vander
-from steno.numpy.creation import zeros as zeros
-from steno.numpy.creation import zeros_like as zeros_like
-from steno.numpy.elementwise import abs as abs
-from steno.numpy.elementwise import absolute as absolute
-from steno.numpy.elementwise import acos as acos
-from steno.numpy.elementwise import acosh as acosh
-from steno.numpy.elementwise import angle as angle
-from steno.numpy.elementwise import arccos as arccos
-from steno.numpy.elementwise import arccosh as arccosh
-from steno.numpy.elementwise import arcsin as arcsin
-from steno.numpy.elementwise import arcsinh as arcsinh
-from steno.numpy.elementwise import arctan as arctan
-from steno.numpy.elementwise import arctan2 as arctan2
-from steno.numpy.elementwise import arctanh as arctanh
-from steno.numpy.elementwise import around as around
-from steno.numpy.elementwise import asin as asin
-from steno.numpy.elementwise import asinh as asinh
-from steno.numpy.elementwise import atan as atan
-from steno.numpy.elementwise import atan2 as atan2
-from steno.numpy.elementwise import atanh as atanh
-from steno.numpy.elementwise import bitwise_count as bitwise_count
-from steno.numpy.elementwise import bitwise_invert as bitwise_invert
-from steno.numpy.elementwise import bitwise_left_shift as bitwise_left_shift
-from steno.numpy.elementwise import bitwise_not as bitwise_not
-from steno.numpy.elementwise import bitwise_right_shift as bitwise_right_shift
-from steno.numpy.elementwise import cbrt as cbrt
-from steno.numpy.elementwise import ceil as ceil
-from steno.numpy.elementwise import clip as clip
-from steno.numpy.elementwise import conj as conj
-from steno.numpy.elementwise import conjugate as conjugate
-from steno.numpy.elementwise import copysign as copysign
-from steno.numpy.elementwise import cos as cos
-from steno.numpy.elementwise import cosh as cosh
-from steno.numpy.elementwise import deg2rad as deg2rad
-from steno.numpy.elementwise import degrees as degrees
-from steno.numpy.elementwise import divide as divide
-from steno.numpy.elementwise import divmod as divmod
-from steno.numpy.elementwise import equal as equal
-from steno.numpy.elementwise import exp as exp
-from steno.numpy.elementwise import exp2 as exp2
-from steno.numpy.elementwise import expm1 as expm1
-from steno.numpy.elementwise import fabs as fabs
-from steno.numpy.elementwise import float_power as float_power
-from steno.numpy.elementwise import floor as floor
-from steno.numpy.elementwise import floor_divide as floor_divide
-from steno.numpy.elementwise import fmax as fmax
-from steno.numpy.elementwise import fmin as fmin
-from steno.numpy.elementwise import fmod as fmod
-from steno.numpy.elementwise import frexp as frexp
-from steno.numpy.elementwise import gcd as gcd
-from steno.numpy.elementwise import greater as greater
-from steno.numpy.elementwise import greater_equal as greater_equal
-from steno.numpy.elementwise import heaviside as heaviside
-from steno.numpy.elementwise import hypot as hypot
-from steno.numpy.elementwise import i0 as i0
-from steno.numpy.elementwise import imag as imag
-from steno.numpy.elementwise import invert as invert
-from steno.numpy.elementwise import isclose as isclose
-from steno.numpy.elementwise import iscomplex as iscomplex
-from steno.numpy.elementwise import isfinite as isfinite
-from steno.numpy.elementwise import isinf as isinf
-from steno.numpy.elementwise import isnan as isnan
-from steno.numpy.elementwise import isneginf as isneginf
-from steno.numpy.elementwise import isposinf as isposinf
-from steno.numpy.elementwise import isreal as isreal
-from steno.numpy.elementwise import lcm as lcm
-from steno.numpy.elementwise import ldexp as ldexp
-from steno.numpy.elementwise import left_shift as left_shift
-from steno.numpy.elementwise import less as less
-from steno.numpy.elementwise import less_equal as less_equal
-from steno.numpy.elementwise import log as log
-from steno.numpy.elementwise import log1p as log1p
-from steno.numpy.elementwise import log2 as log2
-from steno.numpy.elementwise import log10 as log10
-from steno.numpy.elementwise import logical_not as logical_not
-from steno.numpy.elementwise import mod as mod
-from steno.numpy.elementwise import modf as modf
-from steno.numpy.elementwise import nan_to_num as nan_to_num
-from steno.numpy.elementwise import nextafter as nextafter
-from steno.numpy.elementwise import not_equal as not_equal
-from steno.numpy.elementwise import positive as positive
-from steno.numpy.elementwise import pow as pow
-from steno.numpy.elementwise import power as power
-from steno.numpy.elementwise import rad2deg as rad2deg
-from steno.numpy.elementwise import radians as radians
-from steno.numpy.elementwise import real as real
-from steno.numpy.elementwise import reciprocal as reciprocal
-from steno.numpy.elementwise import remainder as remainder
-from steno.numpy.elementwise import right_shift as right_shift
-from steno.numpy.elementwise import rint as rint
-from steno.numpy.elementwise import round as round
-from steno.numpy.elementwise import sign as sign
-from steno.numpy.elementwise import signbit as signbit
-from steno.numpy.elementwise import sin as sin
-from steno.numpy.elementwise import sinc as sinc
-from steno.numpy.elementwise import sinh as sinh
-from steno.numpy.elementwise import spacing as spacing
-from steno.numpy.elementwise import sqrt as sqrt
-from steno.numpy.elementwise import square as square
-from steno.numpy.elementwise import tan as tan
-from steno.numpy.elementwise import tanh as tanh
-from steno.numpy.elementwise import true_divide as true_divide
-from steno.numpy.elementwise import trunc as trunc
-from steno.numpy.functional import apply_along_axis as apply_along_axis
-from steno.numpy.functional import frompyfunc as frompyfunc
-from steno.numpy.functional import vectorize as vectorize
-from steno.numpy.index_tricks import c_ as c_
-from steno.numpy.index_tricks import index_exp as index_exp
-from steno.numpy.index_tricks import ix_ as ix_
-from steno.numpy.index_tricks import mgrid as mgrid
-from steno.numpy.index_tricks import ogrid as ogrid
-from steno.numpy.index_tricks import r_ as r_
-from steno.numpy.index_tricks import s_ as s_
-from steno.numpy.linear import cross as cross
-from steno.numpy.linear import dot as dot
-from steno.numpy.linear import einsum as einsum
-from steno.numpy.linear import einsum_path as einsum_path
-from steno.numpy.linear import inner as inner
-from steno.numpy.linear import kron as kron
-from steno.numpy.linear import matmul as matmul
-from steno.numpy.linear import matvec as matvec
-from steno.numpy.linear import outer as outer
-from steno.numpy.linear import tensordot as tensordot
-from steno.numpy.linear import vdot as vdot
-from steno.numpy.linear import vecdot as vecdot
-from steno.numpy.linear import vecmat as vecmat
-from steno.numpy.manipulation import append as append
-from steno.numpy.manipulation import array_split as array_split
-from steno.numpy.manipulation import atleast_1d as atleast_1d
-from steno.numpy.manipulation import atleast_2d as atleast_2d
-from steno.numpy.manipulation import atleast_3d as atleast_3d
-from steno.numpy.manipulation import block as block
-from steno.numpy.manipulation import broadcast_arrays as broadcast_arrays
-from steno.numpy.manipulation import broadcast_to as broadcast_to
-from steno.numpy.manipulation import column_stack as column_stack
-from steno.numpy.manipulation import concat as concat
-from steno.numpy.manipulation import concatenate as concatenate
-from steno.numpy.manipulation import diag as diag
-from steno.numpy.manipulation import diag_indices as diag_indices
-from steno.numpy.manipulation import diag_indices_from as diag_indices_from
-from steno.numpy.manipulation import diagflat as diagflat
-from steno.numpy.manipulation import diagonal as diagonal
-from steno.numpy.manipulation import dsplit as dsplit
-from steno.numpy.manipulation import dstack as dstack
-from steno.numpy.manipulation import expand_dims as expand_dims
-from steno.numpy.manipulation import fill_diagonal as fill_diagonal
-from steno.numpy.manipulation import flip as flip
-from steno.numpy.manipulation import fliplr as fliplr
-from steno.numpy.manipulation import flipud as flipud
-from steno.numpy.manipulation import hsplit as hsplit
-from steno.numpy.manipulation import hstack as hstack
-from steno.numpy.manipulation import mask_indices as mask_indices
-from steno.numpy.manipulation import matrix_transpose as matrix_transpose
-from steno.numpy.manipulation import moveaxis as moveaxis
-from steno.numpy.manipulation import ndim as ndim
-from steno.numpy.manipulation import permute_dims as permute_dims
-from steno.numpy.manipulation import ravel as ravel
-from steno.numpy.manipulation import repeat as repeat
-from steno.numpy.manipulation import reshape as reshape
-from steno.numpy.manipulation import resize as resize
-from steno.numpy.manipulation import roll as roll
-from steno.numpy.manipulation import rollaxis as rollaxis
-from steno.numpy.manipulation import rot90 as rot90
-from steno.numpy.manipulation import shape as shape
-from steno.numpy.manipulation import size as size
-from steno.numpy.manipulation import split as split
-from steno.numpy.manipulation import squeeze as squeeze
-from steno.numpy.manipulation import stack as stack
-from steno.numpy.manipulation import swapaxes as swapaxes
-from steno.numpy.manipulation import tile as tile
-from steno.numpy.manipulation import trace as trace
-from steno.numpy.manipulation import transpose as transpose
-from steno.numpy.manipulation import tril as tril
-from steno.numpy.manipulation import tril_indices as tril_indices
-from steno.numpy.manipulation import tril_indices_from as tril_indices_from
-from steno.numpy.manipulation import trim_zeros as trim_zeros
-from steno.numpy.manipulation import triu as triu
-from steno.numpy.manipulation import triu_indices as triu_indices
-from steno.numpy.manipulation import triu_indices_from as triu_indices_from
-from steno.numpy.manipulation import unstack as unstack
-from steno.numpy.manipulation import vsplit as vsplit
-from steno.numpy.manipulation import vstack as vstack
-from steno.numpy.padding import pad as pad
-from steno.numpy.polynomial import convolve as convolve
-from steno.numpy.polynomial import correlate as correlate
-from steno.numpy.polynomial import poly as poly
-from steno.numpy.polynomial import polyadd as polyadd
-from steno.numpy.polynomial import polyder as polyder
-from steno.numpy.polynomial import polydiv as polydiv
-from steno.numpy.polynomial import polyint as polyint
-from steno.numpy.polynomial import polymul as polymul
-from steno.numpy.polynomial import polysub as polysub
-from steno.numpy.polynomial import polyval as polyval
-from steno.numpy.reductions import all as all
-from steno.numpy.reductions import allclose as allclose
-from steno.numpy.reductions import amax as amax
-from steno.numpy.reductions import amin as amin
-from steno.numpy.reductions import any as any
-from steno.numpy.reductions import argmax as argmax
-from steno.numpy.reductions import argmin as argmin
-from steno.numpy.reductions import array_equal as array_equal
-from steno.numpy.reductions import array_equiv as array_equiv
-from steno.numpy.reductions import average as average
-from steno.numpy.reductions import count_nonzero as count_nonzero
-from steno.numpy.reductions import cumprod as cumprod
-from steno.numpy.reductions import cumsum as cumsum
-from steno.numpy.reductions import cumulative_prod as cumulative_prod
-from steno.numpy.reductions import cumulative_sum as cumulative_sum
-from steno.numpy.reductions import max as max
-from steno.numpy.reductions import mean as mean
-from steno.numpy.reductions import min as min
-from steno.numpy.reductions import minmax as minmax
-from steno.numpy.reductions import nanargmax as nanargmax
-from steno.numpy.reductions import nanargmin as nanargmin
-from steno.numpy.reductions import nancumprod as nancumprod
-from steno.numpy.reductions import nancumsum as nancumsum
-from steno.numpy.reductions import nanmax as nanmax
-from steno.numpy.reductions import nanmean as nanmean
-from steno.numpy.reductions import nanmin as nanmin
-from steno.numpy.reductions import nanprod as nanprod
-from steno.numpy.reductions import nanstd as nanstd
-from steno.numpy.reductions import nansum as nansum
-from steno.numpy.reductions import nanvar as nanvar
-from steno.numpy.reductions import prod as prod
-from steno.numpy.reductions import ptp as ptp
-from steno.numpy.reductions import std as std
-from steno.numpy.reductions import sum as sum
-from steno.numpy.reductions import var as var
-from steno.numpy.scalar_types import bfloat16 as bfloat16
-from steno.numpy.scalar_types import bool_ as bool_
-from steno.numpy.scalar_types import can_cast as can_cast
-from steno.numpy.scalar_types import cdouble as cdouble
-from steno.numpy.scalar_types import complex64 as complex64
-from steno.numpy.scalar_types import complex128 as complex128
-from steno.numpy.scalar_types import complex_ as complex_
-from steno.numpy.scalar_types import csingle as csingle
-from steno.numpy.scalar_types import double as double
-from steno.numpy.scalar_types import dtype as dtype
-from steno.numpy.scalar_types import finfo as finfo
-from steno.numpy.scalar_types import float4_e2m1fn as float4_e2m1fn
-from steno.numpy.scalar_types import float8_e3m4 as float8_e3m4
-from steno.numpy.scalar_types import float8_e4m3 as float8_e4m3
-from steno.numpy.scalar_types import float8_e4m3b11fnuz as float8_e4m3b11fnuz
-from steno.numpy.scalar_types import float8_e4m3fn as float8_e4m3fn
-from steno.numpy.scalar_types import float8_e4m3fnuz as float8_e4m3fnuz
-from steno.numpy.scalar_types import float8_e5m2 as float8_e5m2
-from steno.numpy.scalar_types import float8_e5m2fnuz as float8_e5m2fnuz
-from steno.numpy.scalar_types import float8_e8m0fnu as float8_e8m0fnu
-from steno.numpy.scalar_types import float16 as float16
-from steno.numpy.scalar_types import float32 as float32
-from steno.numpy.scalar_types import float64 as float64
-from steno.numpy.scalar_types import float_ as float_
-from steno.numpy.scalar_types import iinfo as iinfo
-from steno.numpy.scalar_types import int2 as int2
-from steno.numpy.scalar_types import int4 as int4
-from steno.numpy.scalar_types import int8 as int8
-from steno.numpy.scalar_types import int16 as int16
-from steno.numpy.scalar_types import int32 as int32
-from steno.numpy.scalar_types import int64 as int64
-from steno.numpy.scalar_types import int_ as int_
-from steno.numpy.scalar_types import iscomplexobj as iscomplexobj
-from steno.numpy.scalar_types import isdtype as isdtype
-from steno.numpy.scalar_types import isrealobj as isrealobj
-from steno.numpy.scalar_types import isscalar as isscalar
-from steno.numpy.scalar_types import issubdtype as issubdtype
-from steno.numpy.scalar_types import promote_types as promote_types
-from steno.numpy.scalar_types import result_type as result_type
-from steno.numpy.scalar_types import single as single
-from steno.numpy.scalar_types import uint as uint
-from steno.numpy.scalar_types import uint2 as uint2
-from steno.numpy.scalar_types import uint4 as uint4
-from steno.numpy.scalar_types import uint8 as uint8
-from steno.numpy.scalar_types import uint16 as uint16
-from steno.numpy.scalar_types import uint32 as uint32
-from steno.numpy.scalar_types import uint64 as uint64
-from steno.numpy.selection import argwhere as argwhere
-from steno.numpy.selection import choose as choose
-from steno.numpy.selection import compress as compress
-from steno.numpy.selection import extract as extract
-from steno.numpy.selection import flatnonzero as flatnonzero
-from steno.numpy.selection import nonzero as nonzero
-from steno.numpy.selection import piecewise as piecewise
-from steno.numpy.selection import select as select
-from steno.numpy.selection import where as where
-from steno.numpy.sorting import argpartition as argpartition
-from steno.numpy.sorting import argsort as argsort
-from steno.numpy.sorting import digitize as digitize
-from steno.numpy.sorting import intersect1d as intersect1d
-from steno.numpy.sorting import isin as isin
-from steno.numpy.sorting import lexsort as lexsort
-from steno.numpy.sorting import partition as partition
-from steno.numpy.sorting import searchsorted as searchsorted
-from steno.numpy.sorting import setdiff1d as setdiff1d
-from steno.numpy.sorting import setxor1d as setxor1d
-from steno.numpy.sorting import sort as sort
-from steno.numpy.sorting import sort_complex as sort_complex
-from steno.numpy.sorting import top_k as top_k
-from steno.numpy.sorting import union1d as union1d
-from steno.numpy.sorting import unique as unique
-from steno.numpy.sorting import unique_all as unique_all
-from steno.numpy.sorting import unique_counts as unique_counts
-from steno.numpy.sorting import unique_inverse as unique_inverse
-from steno.numpy.sorting import unique_values as unique_values
-from steno.numpy.statistics import bincount as bincount
-from steno.numpy.statistics import corrcoef as corrcoef
-from steno.numpy.statistics import cov as cov
-from steno.numpy.statistics import diff as diff
-from steno.numpy.statistics import ediff1d as ediff1d
-from steno.numpy.statistics import gradient as gradient
-from steno.numpy.statistics import histogram as histogram
-from steno.numpy.statistics import histogram2d as histogram2d
-from steno.numpy.statistics import histogram_bin_edges as histogram_bin_edges
-from steno.numpy.statistics import histogramdd as histogramdd
-from steno.numpy.statistics import interp as interp
-from steno.numpy.statistics import median as median
-from steno.numpy.statistics import nanmedian as nanmedian
-from steno.numpy.statistics import nanpercentile as nanpercentile
-from steno.numpy.statistics import nanquantile as nanquantile
-from steno.numpy.statistics import percentile as percentile
-from steno.numpy.statistics import quantile as quantile
-from steno.numpy.statistics import trapezoid as trapezoid
-from steno.numpy.statistics import unwrap as unwrap
-from steno.numpy.taking import delete as delete
-from steno.numpy.taking import insert as insert
-from steno.numpy.taking import place as place
-from steno.numpy.taking import put as put
-from steno.numpy.taking import put_along_axis as put_along_axis
-from steno.numpy.taking import ravel_multi_index as ravel_multi_index
-from steno.numpy.taking import take as take
-from steno.numpy.taking import take_along_axis as take_along_axis
-from steno.numpy.taking import unravel_index as unravel_index
-from steno.numpy.ufunc import add as add
-from steno.numpy.ufunc import bitwise_and as bitwise_and
-from steno.numpy.ufunc import bitwise_or as bitwise_or
-from steno.numpy.ufunc import bitwise_xor as bitwise_xor
-from steno.numpy.ufunc import logaddexp as logaddexp
-from steno.numpy.ufunc import logaddexp2 as logaddexp2
-from steno.numpy.ufunc import logical_and as logical_and
-from steno.numpy.ufunc import logical_or as logical_or
-from steno.numpy.ufunc import logical_xor as logical_xor
-from steno.numpy.ufunc import maximum as maximum
-from steno.numpy.ufunc import minimum as minimum
-from steno.numpy.ufunc import multiply as multiply
-from steno.numpy.ufunc import negative as negative
-from steno.numpy.ufunc import subtract as subtract
-from steno.numpy.ufunc import ufunc as ufunc
-from steno.numpy.windows import apply_over_axes as apply_over_axes
-from steno.numpy.windows import array_repr as array_repr
-from steno.numpy.windows import array_str as array_str
-from steno.numpy.windows import bartlett as bartlett
-from steno.numpy.windows import blackman as blackman
-from steno.numpy.windows import get_printoptions as get_printoptions
-from steno.numpy.windows import hamming as hamming
-from steno.numpy.windows import hanning as hanning
-from steno.numpy.windows import iterable as iterable
-from steno.numpy.windows import kaiser as kaiser
-from steno.numpy.windows import load as load
-from steno.numpy.windows import packbits as packbits
-from steno.numpy.windows import printoptions as printoptions
-from steno.numpy.windows import save as save
-from steno.numpy.windows import savez as savez
-from steno.numpy.windows import set_printoptions as set_printoptions
-from steno.numpy.windows import unpackbits as unpackbits
+from steno.numpy import array_methods as _array_methods, linalg as linalg, scalar_types as _scalar_types
+from steno.numpy.creation import (
+    arange as arange,
+    array as array,
+    asarray as asarray,
+    astype as astype,
+    copy as copy,
+    empty as empty,
+    empty_like as empty_like,
+    eye as eye,
+    from_dlpack as from_dlpack,
+    frombuffer as frombuffer,
+    fromfile as fromfile,
+    fromfunction as fromfunction,
+    fromiter as fromiter,
+    fromstring as fromstring,
+    full as full,
+    full_like as full_like,
+    geomspace as geomspace,
+    identity as identity,
+    indices as indices,
+    linspace as linspace,
+    logspace as logspace,
+    meshgrid as meshgrid,
+    ones as ones,
+    ones_like as ones_like,
+    tri as tri,
+    vander as vander,
+    zeros as zeros,
+    zeros_like as zeros_like,
+)
+from steno.numpy.elementwise import (
+    abs as abs,
+    absolute as absolute,
+    acos as acos,
+    acosh as acosh,
+    angle as angle,
+    arccos as arccos,
+    arccosh as arccosh,
+    arcsin as arcsin,
+    arcsinh as arcsinh,
+    arctan as arctan,
+    arctan2 as arctan2,
+    arctanh as arctanh,
+    around as around,
+    asin as asin,
+    asinh as asinh,
+    atan as atan,
+    atan2 as atan2,
+    atanh as atanh,
+    bitwise_count as bitwise_count,
+    bitwise_invert as bitwise_invert,
+    bitwise_left_shift as bitwise_left_shift,
+    bitwise_not as bitwise_not,
+    bitwise_right_shift as bitwise_right_shift,
+    cbrt as cbrt,
+    ceil as ceil,
+    clip as clip,
+    conj as conj,
+    conjugate as conjugate,
+    copysign as copysign,
+    cos as cos,
+    cosh as cosh,
+    deg2rad as deg2rad,
+    degrees as degrees,
+    divide as divide,
+    divmod as divmod,
+    equal as equal,
+    exp as exp,
+    exp2 as exp2,
+    expm1 as expm1,
+    fabs as fabs,
+    float_power as float_power,
+    floor as floor,
+    floor_divide as floor_divide,
+    fmax as fmax,
+    fmin as fmin,
+    fmod as fmod,
+    frexp as frexp,
+    gcd as gcd,
+    greater as greater,
+    greater_equal as greater_equal,
+    heaviside as heaviside,
+    hypot as hypot,
+    i0 as i0,
+    imag as imag,
+    invert as invert,
+    isclose as isclose,
+    iscomplex as iscomplex,
+    isfinite as isfinite,
+    isinf as isinf,
+    isnan as isnan,
+    isneginf as isneginf,
+    isposinf as isposinf,
+    isreal as isreal,
+    lcm as lcm,
+    ldexp as ldexp,
+    left_shift as left_shift,
+    less as less,
+    less_equal as less_equal,
+    log as log,
+    log1p as log1p,
+    log2 as log2,
+    log10 as log10,
+    logical_not as logical_not,
+    mod as mod,
+    modf as modf,
+    nan_to_num as nan_to_num,
+    nextafter as nextafter,
+    not_equal as not_equal,
+    positive as positive,
+    pow as pow,
+    power as power,
+    rad2deg as rad2deg,
+    radians as radians,
+    real as real,
+    reciprocal as reciprocal,
+    remainder as remainder,
+    right_shift as right_shift,
+    rint as rint,
+    round as round,
+    sign as sign,
+    signbit as signbit,
+    sin as sin,
+    sinc as sinc,
+    sinh as sinh,
+    spacing as spacing,
+    sqrt as sqrt,
+    square as square,
+    tan as tan,
+    tanh as tanh,
+    true_divide as true_divide,
+    trunc as trunc,
+)
+from steno.numpy.linear import (
+    cross as cross,
+    dot as dot,
+    einsum as einsum,
+    einsum_path as einsum_path,
+    inner as inner,
+    kron as kron,
+    matmul as matmul,
+    matvec as matvec,
+    outer as outer,
+    tensordot as tensordot,
+    vdot as vdot,
+    vecdot as vecdot,
+    vecmat as vecmat,
+)
+from steno.numpy.manipulation import (
+    append as append,
+    array_split as array_split,
+    atleast_1d as atleast_1d,
+    atleast_2d as atleast_2d,
+    atleast_3d as atleast_3d,
+    block as block,
+    broadcast_arrays as broadcast_arrays,
+    broadcast_to as broadcast_to,
+    column_stack as column_stack,
+    concat as concat,
+    concatenate as concatenate,
+    diag as diag,
+    diag_indices as diag_indices,
+    diag_indices_from as diag_indices_from,
+    diagflat as diagflat,
+    diagonal as diagonal,
+    dsplit as dsplit,
+    dstack as dstack,
+    expand_dims as expand_dims,
+    fill_diagonal as fill_diagonal,
+    flip as flip,
+    fliplr as fliplr,
+    flipud as flipud,
+    hsplit as hsplit,
+    hstack as hstack,
+    mask_indices as mask_indices,
+    matrix_transpose as matrix_transpose,
+    moveaxis as moveaxis,
+    ndim as ndim,
+    permute_dims as permute_dims,
+    ravel as ravel,
+    repeat as repeat,
+    reshape as reshape,
+    resize as resize,
+    roll as roll,
+    rollaxis as rollaxis,
+    rot90 as rot90,
+    shape as shape,
+    size as size,
+    split as split,
+    squeeze as squeeze,
+    stack as stack,
+    swapaxes as swapaxes,
+    tile as tile,
+    trace as trace,
+    transpose as transpose,
+    tril as tril,
+    tril_indices as tril_indices,
+    tril_indices_from as tril_indices_from,
+    trim_zeros as trim_zeros,
+    triu as triu,
+    triu_indices as triu_indices,
+    triu_indices_from as triu_indices_from,
+    unstack as unstack,
+    vsplit as vsplit,
+    vstack as vstack,
+)
+from steno.numpy.reductions import (
+    all as all,
+    allclose as allclose,
+    amax as amax,
+    amin as amin,
+    any as any,
+    argmax as argmax,
+    argmin as argmin,
+    array_equal as array_equal,
+    array_equiv as array_equiv,
+    average as average,
+    count_nonzero as count_nonzero,
+    cumprod as cumprod,
+    cumsum as cumsum,
+    cumulative_prod as cumulative_prod,
+    cumulative_sum as cumulative_sum,
+    max as max,
+    mean as mean,
+    min as min,
+    minmax as minmax,
+    nanargmax as nanargmax,
+    nanargmin as nanargmin,
+    nancumprod as nancumprod,
+    nancumsum as nancumsum,
+    nanmax as nanmax,
+    nanmean as nanmean,
+    nanmin as nanmin,
+    nanprod as nanprod,
+    nanstd as nanstd,
+    nansum as nansum,
+    nanvar as nanvar,
+    prod as prod,
+    ptp as ptp,
+    std as std,
+    sum as sum,
+    var as var,
+)
+from steno.numpy.scalar_types import (
+    bfloat16 as bfloat16,
+    bool_ as bool_,
+    can_cast as can_cast,
+    cdouble as cdouble,
+    complex64 as complex64,
+    complex128 as complex128,
+    complex_ as complex_,
+    csingle as csingle,
+    double as double,
+    dtype as dtype,
+    finfo as finfo,
+    float4_e2m1fn as float4_e2m1fn,
+    float8_e3m4 as float8_e3m4,
+    float8_e4m3 as float8_e4m3,
+    float8_e4m3b11fnuz as float8_e4m3b11fnuz,
+    float8_e4m3fn as float8_e4m3fn,
+    float8_e4m3fnuz as float8_e4m3fnuz,
+    float8_e5m2 as float8_e5m2,
+    float8_e5m2fnuz as float8_e5m2fnuz,
+    float8_e8m0fnu as float8_e8m0fnu,
+    float16 as float16,
+    float32 as float32,
+    float64 as float64,
+    float_ as float_,
+    iinfo as iinfo,
+    int2 as int2,
+    int4 as int4,
+    int8 as int8,
+    int16 as int16,
+    int32 as int32,
+    int64 as int64,
+    int_ as int_,
+    iscomplexobj as iscomplexobj,
+    isdtype as isdtype,
+    isrealobj as isrealobj,
+    isscalar as isscalar,
+    issubdtype as issubdtype,
+    promote_types as promote_types,
+    result_type as result_type,
+    single as single,
+    uint as uint,
+    uint2 as uint2,
+    uint4 as uint4,
+    uint8 as uint8,
+    uint16 as uint16,
+    uint32 as uint32,
+    uint64 as uint64,
+)
+from steno.numpy.selection import (
+    argwhere as argwhere,
+    choose as choose,
+    compress as compress,
+    extract as extract,
+    flatnonzero as flatnonzero,
+    nonzero as nonzero,
+    piecewise as piecewise,
+    select as select,
+    where as where,
+)
+from steno.numpy.sorting import (
+    argpartition as argpartition,
+    argsort as argsort,
+    digitize as digitize,
+    lexsort as lexsort,
+    partition as partition,
+    searchsorted as searchsorted,
+    sort as sort,
+    sort_complex as sort_complex,
+    top_k as top_k,
+)
+from steno.numpy.taking import (
+    delete as delete,
+    insert as insert,
+    place as place,
+    put as put,
+    put_along_axis as put_along_axis,
+    ravel_multi_index as ravel_multi_index,
+    take as take,
+    take_along_axis as take_along_axis,
+    unravel_index as unravel_index,
+)
+from steno.numpy.ufunc import (
+    add as add,
+    bitwise_and as bitwise_and,
+    bitwise_or as bitwise_or,
+    bitwise_xor as bitwise_xor,
+    logical_and as logical_and,
+    logical_or as logical_or,
+    logical_xor as logical_xor,
+    maximum as maximum,
+    minimum as minimum,
+    multiply as multiply,
+    negative as negative,
+    subtract as subtract,
+    ufunc as ufunc,
+)
 
 bool = _scalar_types.bool_
 ndarray = _trace.Array
@@ -427,13 +374,26 @@ pi = _np.pi
 
 _array_methods.array_namespace.append(_sys.modules[__name__])
 
-_LATER = frozenset((
-    "fft", "float6_e2m3fn", "float6_e3m2fn", "int1", "polyfit", "roots", "uint1",
-))  # fmt: skip
-"""JAX's names that are not here yet."""
-
-
-def __getattr__(name: str) -> _Any:
-    if name in _LATER:
-        raise AttributeError(f"steno.numpy.{name} is not implemented yet")
-    raise AttributeError(f"module 'steno.numpy' has no attribute {name!r}")
+__getattr__, __dir__ = _on_demand(
+    __name__,
+    {
+        "functional": ("apply_along_axis", "frompyfunc", "vectorize"),
+        "index_tricks": ("c_", "index_exp", "ix_", "mgrid", "ogrid", "r_", "s_"),
+        "logaddexp": ("logaddexp", "logaddexp2"),
+        "padding": ("pad",),
+        "polynomial": ("convolve", "correlate", "poly", "polyadd", "polyder", "polydiv", "polyint", "polymul", "polysub", "polyval"),
+        "sets": (
+            "intersect1d", "isin", "setdiff1d", "setxor1d", "union1d", "unique", "unique_all", "unique_counts", "unique_inverse",
+            "unique_values",
+        ),
+        "statistics": (
+            "bincount", "corrcoef", "cov", "diff", "ediff1d", "gradient", "histogram", "histogram2d", "histogram_bin_edges", "histogramdd",
+            "interp", "median", "nanmedian", "nanpercentile", "nanquantile", "percentile", "quantile", "trapezoid", "unwrap",
+        ),
+        "windows": (
+            "apply_over_axes", "array_repr", "array_str", "bartlett", "blackman", "get_printoptions", "hamming", "hanning", "iterable",
+            "kaiser", "load", "packbits", "printoptions", "save", "savez", "set_printoptions", "unpackbits",
+        ),
+    },
+    later=("fft", "float6_e2m3fn", "float6_e3m2fn", "int1", "polyfit", "roots", "uint1"),
+)  # fmt: skip

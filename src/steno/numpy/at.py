@@ -119,7 +119,8 @@ class _IndexUpdateRef:
 
 def _check_cast(value: Any, x: Array) -> None:
     """A warning where a value loses something by conversion to x's dtype, as JAX has it."""
-    own, given = x.aval, typeof(value)
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    own, given = x.aval, typeof(0 if whole else value)  # the dtype of a Python int does not depend on whether the value fits
     if dtypes.is_key(own.dtype) or dtypes.is_key(given.dtype):
         if own.dtype is not given.dtype:
             raise TypeError(f"update: values of dtype {dtypes.name(given.dtype)} cannot go into an array of dtype {dtypes.name(own.dtype)}")
@@ -154,7 +155,9 @@ def update(
     if isinstance(values, bool | int | float | complex) and not isinstance(values, np.generic):
         _check_cast(values, x)
         with np.errstate(all="ignore"):
-            v = TypedScalar(scalar_value(values, own.dtype), scalar_aval(own.dtype, own.weak_type))
+            # an int that the array holds is fine, also beyond the default integer type
+            held = own.dtype == np.uint32 and isinstance(values, int) and 0 <= values < 1 << 32
+            v = TypedScalar(np.uint32(values) if held else scalar_value(values, own.dtype), scalar_aval(own.dtype, own.weak_type))
     else:
         v = asarray(values)
         _check_cast(v, x)
@@ -244,7 +247,7 @@ def _spread(v: Any, full: Shape, shape: Shape) -> Any:
     if any(n not in (1, m) for n, m in zip(reversed(own), reversed(full), strict=False)):
         raise ValueError(f"update: values of shape {own} cannot be broadcast to the part they go to, of shape {full}")
     v = broadcast_to(v, full)
-    return v if full == shape else lax.reshape(v, shape)
+    return v if full == shape or 0 in full else lax.reshape(v, shape)
 
 
 def _at_axes(i: Any, batch: Shape, index_shape: Shape, batch_axes: list[int]) -> Any:

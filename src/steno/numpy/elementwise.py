@@ -528,7 +528,7 @@ def _same(op: Any, bools: Any = None) -> Rule:
     return rule
 
 
-def _floats(op: Any) -> Rule:
+def floats(op: Any) -> Rule:
     def rule(dtype: Any, weak: bool) -> tuple[Any, Any, bool]:
         return op, *to_inexact(dtype, weak)
 
@@ -545,13 +545,13 @@ def _numeric(op: Any) -> Rule:
 add = binary("add", _same(p.add_p, bools=p.or_p))
 multiply = binary("multiply", _same(p.mul_p, bools=p.and_p))
 subtract = binary("subtract", _same(p.sub_p))
-divide = binary("divide", _floats(p.div_p))
+divide = binary("divide", floats(p.div_p))
 true_divide = divide
 maximum = binary("maximum", _same(p.max_p))
 minimum = binary("minimum", _same(p.min_p))
-arctan2 = binary("arctan2", _floats(p.atan2_p))
+arctan2 = binary("arctan2", floats(p.atan2_p))
 atan2 = arctan2
-nextafter = binary("nextafter", _floats(p.nextafter_p))
+nextafter = binary("nextafter", floats(p.nextafter_p))
 
 bitwise_and = binary("bitwise_and", _same(p.and_p))
 bitwise_or = binary("bitwise_or", _same(p.or_p))
@@ -738,7 +738,7 @@ def power(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 
 pow = power
 
-_float_power = binary("float_power", _floats(p.pow_p))
+_float_power = binary("float_power", floats(p.pow_p))
 
 
 def float_power(x: ArrayLike, y: ArrayLike, /) -> Array:
@@ -802,48 +802,12 @@ def _heaviside(x: Any, y: Any) -> Array:
     return where(p.ne_p(x, x), x, out)
 
 
-_heaviside_of = binary("heaviside", _floats(_heaviside))
+_heaviside_of = binary("heaviside", floats(_heaviside))
 
 
 def heaviside(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """0 below 0, 1 above, x2 at 0."""
     return settled(_heaviside_of(x1, x2), x1, x2)
-
-
-def _logaddexp(x: Any, y: Any) -> Array:
-    big, apart = p.max_p(x, y), p.sub_p(x, y)
-    if kind_of(x) == "c":
-        big = where(greater(p.real_p(x), p.real_p(y)), x, y)
-        small = where(greater(p.real_p(x), p.real_p(y)), y, x)
-        out = p.add_p(big, p.log1p_p(p.exp_p(p.sub_p(small, big), accuracy=None), accuracy=None))
-        pi = math.pi
-        im = p.imag_p(out)
-        wrapped = remainder(p.add_p(im, const(pi, im.aval.dtype)), const(2 * pi, im.aval.dtype))
-        out = p.complex_p(p.real_p(out), p.sub_p(wrapped, const(pi, im.aval.dtype)))
-        return where(isnan(apart), p.add_p(x, y), out)
-    tail = p.log1p_p(p.exp_p(p.neg_p(p.abs_p(apart)), accuracy=None), accuracy=None)
-    return where(p.ne_p(apart, apart), p.add_p(x, y), p.add_p(big, tail))
-
-
-logaddexp = binary("logaddexp", _floats(_logaddexp))
-
-
-def _logaddexp2(x: Any, y: Any) -> Array:
-    d = x.aval.dtype
-    if kind_of(x) == "c":
-        ln2 = const(math.log(2), d)
-        return p.div_p(_logaddexp(p.mul_p(x, ln2), p.mul_p(y, ln2)), ln2)
-    big, apart = p.max_p(x, y), p.sub_p(x, y)
-    tail = p.log1p_p(p.exp2_p(p.neg_p(p.abs_p(apart)), accuracy=None), accuracy=None)
-    return where(p.ne_p(apart, apart), p.add_p(x, y), p.add_p(big, p.div_p(tail, const(math.log(2), d))))
-
-
-_logaddexp2_of = binary("logaddexp2", _floats(_logaddexp2))
-
-
-def logaddexp2(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """log2(2**x1 + 2**x2)."""
-    return settled(_logaddexp2_of(x1, x2), x1, x2)
 
 
 def _integers(fun: str, x1: Any, x2: Any) -> tuple[Any, Any]:

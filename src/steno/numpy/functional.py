@@ -10,7 +10,7 @@ from typing import Any
 from steno import lax
 from steno.core.pytree import tree_map
 from steno.mapping import vmap
-from steno.numpy.operands import Array, ArrayLike, as_array, broadcast_shapes, canonical_axis, check_arraylike
+from steno.numpy.operands import Array, ArrayLike, as_array, broadcast_shapes, canonical_axis, check_arraylike, check_rank_promotion
 from steno.numpy.ufunc import ufunc
 
 CoreDims = tuple[str, ...]
@@ -37,7 +37,7 @@ def vectorize(
     """`pyfunc`, a function of scalars (or of arrays with the core dimensions of a signature such as "(n,m),(m)->(n)"), broadcast over
     arrays.
 
-    `excluded`: positions and names of arguments that are passed through. ValueError if shapes do not fit the signature."""
+    `excluded`: positions and names of arguments that are passed through, as None is. ValueError if shapes do not fit the signature."""
     if any(not isinstance(e, str | int) for e in excluded):
         raise TypeError(f"vectorize: excluded must hold positions and names of arguments, got {set(excluded)!r}")
     if any(isinstance(e, int) and e < 0 for e in excluded):
@@ -49,7 +49,9 @@ def vectorize(
         fixed_names = {k: v for k, v in kwargs.items() if k in excluded}
         if named := {k: v for k, v in kwargs.items() if k not in excluded}:
             raise TypeError(f"vectorize: arguments passed by keyword must be excluded ones, got {sorted(named)} {about}")
-        mapped = [k for k in range(len(args)) if k not in excluded]
+        if signature is not None and (nothing := {k for k, x in enumerate(args) if x is None and k not in excluded}):
+            raise ValueError(f"vectorize: None has no core dimensions, got it at positions {nothing} {about}")
+        mapped = [k for k, x in enumerate(args) if k not in excluded and x is not None]
         for k in mapped:
             check_arraylike("vectorize", args[k])
         xs = [as_array("vectorize", args[k], k) for k in mapped]
@@ -68,6 +70,7 @@ def vectorize(
             return out
 
         batch = broadcast_shapes(*batches)
+        check_rank_promotion("vectorize", *batches)
         # an argument lacks the axes it has not, or has with size 1 where others have more: it is the same along them
         axes = [[d for d in range(len(batch)) if _has(own, batch, d)] for own in batches]
         for j, own in enumerate(batches):

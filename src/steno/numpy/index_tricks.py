@@ -20,8 +20,8 @@ def _range(s: slice) -> Array:
     """start:stop:step, or with an imaginary step so many points from start to stop."""
     start = 0 if s.start is None else static("index", s.start, "start")[()]
     stop = static("index", s.stop, "stop")[()] if s.stop is not None else None
-    if stop is None:
-        raise ValueError(f"a range needs a stop, got {s}")
+    if stop is None:  # as NumPy has it
+        start, stop = 0, start
     step = 1 if s.step is None else s.step
     if isinstance(step, complex):
         return linspace(_number(start), _number(stop), int(abs(step)))
@@ -44,7 +44,7 @@ class _Grid:
             return _range(key)
         if not all(isinstance(k, slice) for k in key):
             raise TypeError(f"a grid is indexed by slices, got {key}")
-        xs = promoted("mgrid", *map(_range, key))
+        xs = promoted("mgrid", *map(_range, key)) if key else []
         grids = list(meshgrid(*xs, sparse=self.sparse, indexing="ij"))
         return grids if self.sparse else (lax.stack(grids) if grids else lax.full((0,), 0, dtypes.default_int()))
 
@@ -68,7 +68,7 @@ class _Concatenator:
         if items and isinstance(items[0], str):
             directive = items.pop(0)
             if directive in ("r", "c"):
-                matrix, axis = directive, 0 if directive == "r" else -1
+                matrix = directive
             else:
                 numbers = directive.split(",")
                 try:

@@ -1,6 +1,6 @@
 """NumPy's indexing. An index is parsed into tokens, one for each axis of the result or of the array:
 
-    New                       a new axis (None, True), or one of size 0 (False)
+    New                       a new axis (None, True), or one of size 0 (False); bools beside index arrays broadcast with them instead
     Slice(start, size, step)  positions start, start + step, ... known while tracing
     Point(i)                  one known position, in bounds or not
     Scalar(i)                 one position as an integer scalar array
@@ -20,6 +20,7 @@ import numpy as np
 from steno import lax
 from steno.core import dtypes
 from steno.core.aval import TypedScalar, scalar_aval
+from steno.core.config import config
 from steno.core.errors import NonConcreteBooleanIndexError
 from steno.core.record import record
 from steno.core.trace import JitTracer
@@ -64,6 +65,14 @@ class Vector:
     index: Any
 
 
+@final
+@record(slots=True, eq=False)
+class Flag:
+    """A bool in an index, while it is parsed: an index array without an axis, of one position or none."""
+
+    value: bool
+
+
 Token = New | Slice | Point | Scalar | Vector
 
 _LIST = (
@@ -74,8 +83,7 @@ _LIST = (
 
 def parse(shape: Shape, idx: Any, wrap: bool = True) -> tuple[list[Token], int]:
     """The tokens of an index, and where among them the axes of index arrays go in the result: where the advanced tokens stand, if they
-    stand
-    together (an ellipsis separates them even if it stands for no axis), else in front.
+    stand together (an ellipsis separates them even if it stands for no axis), else in front.
 
     IndexError, TypeError or ValueError for what JAX does not accept. `wrap`: negative positions count from the end."""
     if type(idx) is tuple:
@@ -99,15 +107,18 @@ def parse(shape: Shape, idx: Any, wrap: bool = True) -> tuple[list[Token], int]:
         items[at : at + 1] = fill
     else:
         items += fill
-    out: list[Token] = []
+    out: list[Any] = []
     axis = 0
     empty = at if ellipses and not fill else None  # before this item stood an ellipsis for no axis
     gap = None
     for k, x in enumerate(items):
         if k == empty:
             gap = len(out)
-        if x is None or x is True or x is False:
-            out.append(New(0 if x is False else 1))
+        if x is None:
+            out.append(New(1))
+            continue
+        if x is True or x is False:
+            out.append(Flag(x))
             continue
         if isinstance(x, slice):
             out.append(_slice(x, axis, shape[axis], k))
@@ -122,10 +133,33 @@ def parse(shape: Shape, idx: Any, wrap: bool = True) -> tuple[list[Token], int]:
         else:
             out.append(Vector(axis, wrapped(x, shape[axis], wrap)))
         axis += 1
-    places = [k for k, t in enumerate(out) if is_advanced(t)]
-    if not places or places[-1] - places[0] + 1 != len(places) or (gap is not None and places[0] < gap <= places[-1]):
+    places = [k for k, t in enumerate(out) if is_advanced(t) or isinstance(t, Flag)]
+    if not places:
         return out, 0
-    return out, places[0]
+    together = places[-1] - places[0] + 1 == len(places) and not (gap is not None and places[0] < gap <= places[-1])
+    first = places[0] if together else 0
+    return _with_flags(out, first), first
+
+
+def _with_flags(items: list[Any], first: int) -> list[Token]:
+    """The tokens without the flags: together these are one more index array, of shape (1,) or (0,), that takes no axis."""
+    flags = [t.value for t in items if isinstance(t, Flag)]
+    if not flags:
+        return items
+    n = int(all(flags))
+    out: list[Token] = [t for t in items if not isinstance(t, Flag)]
+    k = next((k for k, t in enumerate(out) if is_advanced(t)), None)
+    if k is None:
+        out.insert(first, New(n))
+        return out
+    t: Any = out[k]
+    index = np.asarray(t.index) if isinstance(t, Point) else t.index
+    shape = broadcast_shapes(index.shape, (n,))
+    if isinstance(index, np.ndarray):
+        out[k] = Vector(t.axis, np.broadcast_to(index, shape))
+    else:
+        out[k] = Vector(t.axis, broadcast_to(index, shape))
+    return out
 
 
 def _normal(x: Any, position: int) -> Any:
@@ -204,13 +238,18 @@ def _slice(s: slice, axis: int, n: int, position: int) -> Slice:
 
 
 def _point(i: int, axis: int, n: int, wrap: bool) -> Point:
-    if n == 0:
-        raise IndexError(f"axis {axis} has size 0: no position in it can be indexed")
+    if n == 0 or (config._state.check_static_indices and not -n <= i < n):
+        raise _out_of_bounds(i, axis, n)
     return Point(axis, i + n if i < 0 and wrap else i)
 
 
+def _out_of_bounds(i: Any, axis: int, n: int) -> IndexError:
+    return IndexError(f"index {i} out of bounds for axis {axis} with size {n}")
+
+
 def _mask(mask: np.ndarray, axis: int, shape: Shape, position: int) -> list[Token]:
-    if mask.shape != shape[axis : axis + mask.ndim]:
+    sizes = shape[axis : axis + mask.ndim]
+    if any(m not in (0, n) for m, n in zip(mask.shape, sizes, strict=True)):  # a mask without elements selects nothing
         raise IndexError(
             f"a mask must have the sizes of the axes it stands for, got shape {mask.shape} at position {position} for "
             f"{shape[axis : axis + mask.ndim]}"
@@ -308,8 +347,8 @@ def getitem(
 
 def _row(x: Array, i: int, shape: Shape) -> Array:
     n = shape[0]
-    if n == 0:
-        raise IndexError("axis 0 has size 0: no position in it can be indexed")
+    if n == 0 or (config._state.check_static_indices and not -n <= i < n):
+        raise _out_of_bounds(i, 0, n)
     i = min(max(i + n if i < 0 else i, 0), n - 1)
     rest = len(shape) - 1
     out = p.slice_p(x, start_indices=(i,) + (0,) * rest, limit_indices=(i + 1, *shape[1:]), strides=None)
@@ -344,7 +383,7 @@ def _dynamic_part(x: Array, scalars: Sequence[Scalar]) -> Array:
     sizes = list(x.aval.shape)
     for t in scalars:
         if sizes[t.axis] == 0:
-            raise IndexError(f"axis {t.axis} has size 0: no position in it can be indexed")
+            raise _out_of_bounds(t.index, t.axis, 0)
         starts[t.axis], sizes[t.axis] = convert(t.index, dtype), 1
     return p.dynamic_slice_p(x, *starts, slice_sizes=tuple(sizes))
 

@@ -11,9 +11,7 @@ import numpy as np
 from steno import lax
 from steno.core import dtypes
 from steno.lax import records as p
-from steno.numpy import elementwise as e
-from steno.numpy import linear, manipulation
-from steno.numpy import reductions as r
+from steno.numpy import elementwise as e, linear, manipulation, reductions as r
 from steno.numpy.operands import Array, ArrayLike, DTypeLike, as_array, canonical_axes, promoted, promoted_inexact, strong
 
 _LATER: Final = frozenset((
@@ -65,7 +63,7 @@ def _vector_norm(a: Array, order: Any, axes: Sequence[int], keepdims: bool) -> A
     size = p.abs_p(a)
     if not hasattr(order, "aval"):
         if order == np.inf:
-            return r.amax(size, axes, keepdims=keepdims)
+            return r.amax(size, axes, keepdims=keepdims, initial=0)
         if order == -np.inf:
             return r.amin(size, axes, keepdims=keepdims)
         if order == 0:
@@ -88,7 +86,7 @@ def _matrix_norm(a: Array, order: Any, axes: Sequence[int], keepdims: bool) -> A
         raise ValueError(f"linalg.norm: there is no matrix norm of order {order!r}")
     along, over = (rows, columns) if order in (1, -1) else (columns, rows)
     sums = r.sum(p.abs_p(a), along, keepdims=True)
-    out = (r.amax if order > 0 else r.amin)(sums, over, keepdims=True)
+    out = r.amax(sums, over, keepdims=True, initial=0) if order > 0 else r.amin(sums, over, keepdims=True)
     return out if keepdims else lax.squeeze(out, tuple(axes))
 
 

@@ -24,6 +24,7 @@ from steno.numpy.operands import (
     arrays,
     as_array,
     broadcast_shapes,
+    broadcast_to as spread,
     canonical_axes,
     canonical_axis,
     check_dtype,
@@ -36,7 +37,6 @@ from steno.numpy.operands import (
     static_index,
     strong,
 )
-from steno.numpy.operands import broadcast_to as spread
 
 # shape
 

@@ -10,8 +10,7 @@ import numpy as np
 from steno import lax
 from steno.core import dtypes
 from steno.lax import records as p
-from steno.numpy import elementwise as e
-from steno.numpy import reductions as r
+from steno.numpy import elementwise as e, reductions as r
 from steno.numpy.creation import asarray, linspace
 from steno.numpy.operands import Array, ArrayLike, as_array, convert, from_host
 from steno.numpy.statistics import median

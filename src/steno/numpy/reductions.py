@@ -45,7 +45,7 @@ def _accumulated(dtype: Any) -> Any:
     return dtype
 
 
-_SUMMED = frozenset((dtypes.float32, dtypes.float64, dtypes.complex64, dtypes.complex128, dtypes.float16, dtypes.bfloat16))
+_SUMMED = frozenset((dtypes.float32, dtypes.float64, dtypes.complex64, dtypes.complex128))
 
 
 def _mask(fun: str, where: Any) -> Any:
@@ -77,8 +77,11 @@ def _reduce(
     identity: Callable[[Any], Any] | None = None,
     combine: Callable[[Any, Any], Array] | None = None,
     promote_integers: bool = False,
+    widen: bool = False,
 ) -> Array:
-    """`op(x, axes=...)` of what `where` lets through (elsewhere `identity(dtype)`), combined with `initial`."""
+    """`op(x, axes=...)` of what `where` lets through (elsewhere `identity(dtype)`), combined with `initial`.
+
+    `widen`: without a dtype, floats narrower than float32 are reduced as float32 and come back as what they were."""
     if identity is not None and dtype is None and where is None and initial is None and out is None and hasattr(a, "aval"):
         aval = a.aval  # the common case, kept short: traces are full of sums
         if aval.dtype in _SUMMED and not aval.weak_type:
@@ -94,6 +97,9 @@ def _reduce(
     d = check_dtype(dtype, fun)
     if d is None:
         d = _accumulated(x.aval.dtype) if promote_integers else x.aval.dtype
+    final = d
+    if widen and dtype is None:
+        d = _wide(d)
     x = convert(x, d)
     axes = canonical_axes(axis, x.ndim)
     shape = x.shape
@@ -111,6 +117,7 @@ def _reduce(
             raise ValueError(f"{fun}: `initial` must be a scalar, got shape {start.shape}")
         assert combine is not None
         result = combine(convert(start, d), result)
+    result = convert(result, final)
     return keep(result, axes, shape) if keepdims else result
 
 
@@ -176,6 +183,7 @@ def sum(
         identity=lambda d: 0,
         combine=e.add,
         promote_integers=promote_integers,
+        widen=True,
     )
 
 
@@ -203,6 +211,7 @@ def prod(
         identity=lambda d: 1,
         combine=e.multiply,
         promote_integers=promote_integers,
+        widen=True,
     )
 
 
@@ -299,11 +308,11 @@ def mean(
     no_out("mean", out)
     x = as_array("mean", a)
     d = dtypes.to_inexact(x.aval.dtype) if dtype is None else check_dtype(dtype, "mean")
-    compute = _wide(dtypes.to_inexact(d))
+    compute = _wide(dtypes.to_inexact(d)) if dtype is None else dtypes.to_inexact(d)
     mask = _mask("mean", where)
     axes = canonical_axes(axis, x.ndim)
     if mask is None:
-        n: Any = e.const(_count(x.shape, axes), compute)
+        n: Any = e.const(float(_count(x.shape, axes)), compute)
     else:
         shape = broadcast_shapes(x.shape, mask.shape)
         x, mask = broadcast_to(x, shape), broadcast_to(mask, shape)
@@ -341,6 +350,8 @@ def _variance(
     center = mean(x, axes, compute, keepdims=True, where=mask) if mean_ is None else convert(as_array(fun, mean_), compute)
     shape = broadcast_shapes(x.shape, center.shape)
     centered = p.sub_p(broadcast_to(x, shape), broadcast_to(center, shape))
+    if mask is not None:  # what is left out has no influence, also on derivatives
+        centered = e.where(broadcast_to(mask, shape), centered, e.const(0, compute))
     if dtypes.is_complex(compute):
         re, im = p.real_p(centered), p.imag_p(centered)
         squares = p.add_p(p.mul_p(re, re), p.mul_p(im, im))
@@ -348,11 +359,11 @@ def _variance(
         squares = p.square_p(centered)
     count_type = squares.aval.dtype
     if mask is None:
-        n: Any = e.const(_count(x.shape, axes), count_type)
+        n: Any = e.const(float(_count(x.shape, axes)), count_type)
     else:
         n = sum(broadcast_to(mask, broadcast_shapes(x.shape, mask.shape)), axes, count_type, keepdims=keepdims)
     degrees = (
-        e.const(_count(x.shape, axes) - ddof, count_type)
+        e.const(float(_count(x.shape, axes) - ddof), count_type)
         if mask is None and isinstance(ddof, int | float)
         else e.subtract(n, convert(as_array(fun, ddof), count_type))
     )
@@ -632,7 +643,7 @@ def _cumulative(
         axis = 0
     k = canonical_axis(axis, x.ndim)
     if d == dtypes.bool_:  # of bools: whether any (or all) so far
-        return convert(op(convert(x, dtypes.default_int()), axis=k, reverse=False), d)
+        return convert(op(convert(strong(e.as_bool(x)), dtypes.default_int()), axis=k, reverse=False), d)
     return op(convert(x, d), axis=k, reverse=False)
 
 
@@ -687,9 +698,14 @@ def allclose(a: ArrayLike, b: ArrayLike, rtol: ArrayLike = 1e-05, atol: ArrayLik
     return all(e.isclose(a, b, rtol, atol, equal_nan))
 
 
+def _comparable(fun: str, x: Any, position: int) -> Array:
+    """An argument of a comparison as an array: here also lists and tuples of numbers."""
+    return as_array(fun, np.asarray(x) if isinstance(x, list | tuple) else x, position)
+
+
 def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Array:
     """Whether shapes and all elements are equal; NaNs are, with `equal_nan`."""
-    x, y = as_array("array_equal", a1, 0), as_array("array_equal", a2, 1)
+    x, y = _comparable("array_equal", a1, 0), _comparable("array_equal", a2, 1)
     if x.shape != y.shape:
         return as_array("array_equal", np.bool_(False))
     same = e.equal(x, y)
@@ -700,7 +716,7 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Array:
 
 def array_equiv(a1: Any, a2: Any) -> Array:
     """Whether the arrays, broadcast together, are equal everywhere; false if they cannot be."""
-    x, y = as_array("array_equiv", a1, 0), as_array("array_equiv", a2, 1)
+    x, y = _comparable("array_equiv", a1, 0), _comparable("array_equiv", a2, 1)
     try:
         broadcast_shapes(x.shape, y.shape)
     except ValueError:

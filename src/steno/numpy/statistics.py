@@ -11,10 +11,10 @@ import numpy as np
 
 from steno import lax
 from steno.core import dtypes
+from steno.core.config import numpy_dtype_promotion
 from steno.core.errors import ConcretizationTypeError
 from steno.lax import records as p
-from steno.numpy import elementwise as e
-from steno.numpy import reductions as r
+from steno.numpy import elementwise as e, reductions as r
 from steno.numpy.creation import asarray, linspace
 from steno.numpy.linear import matmul
 from steno.numpy.manipulation import moveaxis
@@ -50,7 +50,8 @@ def _quantile(
 ) -> Array:
     if method not in _METHODS:
         raise ValueError(f"{fun}: method must be one of {', '.join(_METHODS)}, got {method!r}")
-    x, probabilities = promoted_inexact(fun, a, q)
+    with numpy_dtype_promotion("standard"):  # that a and q come to one dtype is no promotion of the caller's
+        x, probabilities = promoted_inexact(fun, a, q)
     d = x.aval.dtype
     if dtypes.is_complex(d):
         raise ValueError(f"{fun}: complex numbers have no order, got dtype {dtypes.name(d)}")
@@ -373,6 +374,7 @@ def histogramdd(
     for k in np.arange(dims).tolist():
         counts = lax.slice_in_dim(counts, 1, sizes[k] - 1, axis=k)
     if density:
+        counts = counts if dtypes.is_inexact(counts.aval.dtype) else convert(counts, dtypes.default_float())
         counts = e.divide(counts, r.sum(counts))
         for k in np.arange(dims).tolist():
             counts = p.div_p(counts, lax.broadcast_in_dim(diff(edges[k]), counts.shape, (k,)))
@@ -408,6 +410,8 @@ def cov(
 ) -> Array:
     """Covariances of variables in rows (columns, unless `rowvar`), with repetition counts and weights of the observations."""
     d = check_dtype(dtype, "cov")
+    if d is not None and not dtypes.is_inexact(d):
+        raise ValueError(f"cov: dtype must be a subclass of float or complex, got {dtypes.name(d)}")
     xs = promoted_inexact("cov", m) if y is None else promoted_inexact("cov", m, y)
     if any(x.ndim > 2 for x in xs):
         raise ValueError(f"cov: expected vectors or matrices, got shapes {', '.join(str(x.shape) for x in xs)}")
@@ -425,6 +429,7 @@ def cov(
         ddof = 0 if bias else 1
     n = x.shape[1]
     real = np.dtype(f"float{x.aval.dtype.itemsize * 4}") if dtypes.is_complex(x.aval.dtype) else x.aval.dtype
+    wide = dtypes.float32 if dtypes.itemsize_bits(real) < 32 else real  # weights can be far apart
     w: Any = None
     if fweights is not None:
         f = as_array("cov", fweights)
@@ -434,27 +439,27 @@ def cov(
             raise RuntimeError(f"cov: there must be a fweight for each of the {n} observations, got {f.shape[0]}")
         if dtypes.kind(f.aval.dtype) not in "iu":
             raise TypeError(f"cov: fweights must hold integers, got dtype {dtypes.name(f.aval.dtype)}")
-        w = e.abs(f)
+        w = convert(e.abs(f), wide)
     if aweights is not None:
         a = as_array("cov", aweights)
         if a.ndim != 1:
             raise RuntimeError(f"cov: aweights must be a vector, got shape {a.shape}")
         if a.shape[0] != n:
             raise RuntimeError(f"cov: there must be an aweight for each of the {n} observations, got {a.shape[0]}")
-        a = e.abs(a)
+        a = convert(e.abs(a), wide)
         w = a if w is None else e.multiply(w, a)
-    mean, total = r.average(x, 1, None if w is None else w, returned=True)
+    mean, total = r.average(x if w is None or wide == real else convert(x, wide), 1, w, returned=True)
     total = lax.index_in_dim(strong(total), 0, 0, False)
     if w is None:
-        norm: Any = e.const(n - ddof, real)
+        norm: Any = e.const(max(n - ddof, 0), real)
     elif ddof == 0:
         norm = convert(total, real)
     elif aweights is None:
         norm = convert(e.subtract(total, ddof), real)
     else:
-        norm = convert(e.subtract(total, e.divide(e.multiply(ddof, r.sum(e.multiply(w, aweights))), total)), real)
-    centered = p.sub_p(x, lax.broadcast_in_dim(mean, x.shape, (0,)))
-    other = centered if w is None else e.multiply(centered, w)
+        norm = convert(e.subtract(total, e.divide(e.multiply(ddof, r.sum(e.multiply(w, a))), total)), real)
+    centered = p.sub_p(x, lax.broadcast_in_dim(convert(mean, x.aval.dtype), x.shape, (0,)))
+    other = centered if w is None else e.multiply(centered, lax.broadcast_to_rank(convert(w, real), 2))
     other = e.conj(lax.transpose(other, (1, 0)))
     out = matmul(centered, convert(other, x.aval.dtype))
     out = e.divide(out, norm)
@@ -545,7 +550,7 @@ def gradient(f: ArrayLike, *varargs: Any, axis: Any = None, edge_order: int | No
     if any(x.shape[k] < 2 for k in axes):
         raise ValueError(f"gradient: there must be two elements at least along an axis, got shape {x.shape}")
     out = [_slope(x, h, k) for k, h in zip(axes, distances, strict=True)]
-    return out[0] if len(out) == 1 and (axis is None or isinstance(axis, int | np.integer)) else out
+    return out[0] if len(out) == 1 else out
 
 
 def _slope(x: Array, h: Any, k: int) -> Array:
@@ -584,6 +589,8 @@ def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axi
         (v,) = promoted_inexact("trapezoid", y)
         v = moveaxis(v, axis, -1)
         step: Any = convert(as_array("trapezoid", dx), v.aval.dtype)
+        if step.ndim:
+            step = moveaxis(lax.broadcast_to_rank(step, v.ndim), axis, -1)
     else:
         v, c = promoted_inexact("trapezoid", y, x)
         if c.ndim == 1:

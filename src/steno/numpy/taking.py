@@ -348,8 +348,8 @@ def unravel_index(indices: ArrayLike, shape: Any) -> tuple[Array, ...]:
 def ravel_multi_index(
     multi_index: Sequence[Any], dims: Sequence[int], mode: str = "raise", order: str = "C", *, dtype: Any = None
 ) -> Array:
-    """Index vectors as positions in the flattened array. Out of bounds: ValueError ("raise", which needs known values), "clip" or
-    "wrap"."""
+    """Index vectors as positions in the flattened array. Out of bounds: ValueError ("raise", which needs known values), "clip", "wrap",
+    or "ignore", which computes with what is there."""
     if len(multi_index) != len(dims):
         raise ValueError(f"ravel_multi_index: there must be as many index vectors as sizes, got {len(multi_index)} and {len(dims)}")
     dims = tuple(operator.index(d) for d in dims)
@@ -361,18 +361,21 @@ def ravel_multi_index(
         hosts = [static("ravel_multi_index", x, "multi_index") for x in xs]
         if any(np.any((h < 0) | (h >= d)) for h, d in zip(hosts, dims, strict=True)):
             raise ValueError(f"ravel_multi_index: indices must lie within {dims}, got {hosts}")
+    elif mode == "ignore":
+        pass
     elif mode == "clip":
         xs = [e.clip(x, 0, d - 1) for x, d in zip(xs, dims, strict=True)]
     elif mode == "wrap":
         xs = [e.remainder(x, d) for x, d in zip(xs, dims, strict=True)]
     else:
-        raise ValueError(f"ravel_multi_index: mode must be 'raise', 'clip' or 'wrap', got {mode!r}")
+        raise ValueError(f"ravel_multi_index: mode must be 'raise', 'clip', 'wrap' or 'ignore', got {mode!r}")
     if order not in ("C", "F"):
         raise ValueError(f"ravel_multi_index: order must be 'C' or 'F', got {order!r}")
     strides = np.cumprod([1, *(dims[1:][::-1] if order == "C" else dims[:-1])])
     if order == "C":
         strides = strides[::-1]
-    index = dtypes.default_int() if dtype is None else dtypes.check_valid(dtype, "ravel_multi_index")
+    common = dtypes.result_type(*xs) if xs else dtypes.default_int()
+    index = common if dtype is None else dtypes.check_valid(dtype, "ravel_multi_index")
     out: Any = None
     for x, s in zip(xs, strides.tolist(), strict=True):
         term = e.multiply(convert(x, index), int(s))

@@ -20,25 +20,35 @@ from steno.ops.families import (
     INT,
     NUMBER,
     SIGNED,
+    and_,
     binary,
     check_domain,
+    converted,
     edges,
     elementwise,
     elementwise_typ,
     from_raw_bits,
+    ge,
     given,
+    gt,
+    lt,
     nary_samples,
+    number,
+    one_shape,
     ordered,
     pairs,
     raw_bits,
     raw_dtype,
     same,
+    select_n,
     to_bool,
     unary,
     unary_samples,
+    where,
 )
 from steno.ops.oracle import Oracle, complex_mul, complex_of, direct, earlier, later, primitive, widen, wider
 from steno.ops.samples import filled
+from steno.transforms.rules import ELEMENTWISE, LINEAR, ZERO, ForOp, Zero, broadcast, full, zero_of
 
 
 def real_of(dtype: Any) -> Any:
@@ -57,7 +67,13 @@ SINGLE_DOUBLE = frozenset((dtypes.float32, dtypes.float64))
 # sign, magnitude, rounding
 
 neg = unary(
-    "neg", NUMBER, oracle=direct(lambda x: primitive("neg")(x) if x.dtype.kind != "c" else -x), scalar=lambda b, x: b.neg(x), exact=True
+    "neg",
+    NUMBER,
+    oracle=direct(lambda x: primitive("neg")(x) if x.dtype.kind != "c" else -x),
+    scalar=lambda b, x: b.neg(x),
+    exact=True,
+    jvp=LINEAR,
+    transpose=lambda ct, x: neg(ct),
 )
 
 
@@ -78,8 +94,23 @@ def _sign(b: Builder, x: Scalar) -> Scalar:
     return b.select(b.eq(x, 0), x, b.pair(x.dtype, b.div(x.first, size), b.div(x.second, size)))
 
 
+def _sign_tangent(g: Any, out: Any, x: Any) -> Any:
+    """Complex: i u Im(conj(u) g) / |x| for u = x / |x|; zero at 0."""
+    if not dtypes.is_complex(x.dtype):
+        return zero_of(out)
+    size = abs_(x)
+    turn = div(imag(mul(_conjugate(out), g)), select_n(gt(size, number(size, 0)), full(size.shape, 1, size.dtype), size))
+    return mul(out, complex_(number(turn, 0), turn))
+
+
 sign = unary(
-    "sign", NUMBER, oracle=lambda x: (wider if x.dtype.kind == "c" else direct)(_sign_oracle)(x), scalar=_sign, exact=True, complex_ulps=2
+    "sign",
+    NUMBER,
+    oracle=lambda x: (wider if x.dtype.kind == "c" else direct)(_sign_oracle)(x),
+    scalar=_sign,
+    exact=True,
+    complex_ulps=2,
+    jvp=_sign_tangent,
 )
 
 
@@ -89,11 +120,27 @@ def _abs_oracle(x: np.ndarray) -> np.ndarray:
     return direct(primitive("abs"))(x)
 
 
-abs_ = unary("abs", SIGNED | FLOAT | COMPLEX, oracle=_abs_oracle, scalar=lambda b, x: b.abs(x), exact=True, result=real_of, complex_ulps=1)
+def _abs_tangent(g: Any, out: Any, x: Any) -> Any:
+    """At 0 that of x; complex: Re(g conj(x) / |x|), zero at 0."""
+    if dtypes.is_complex(x.dtype):
+        return real(mul(g, _conjugate(sign(x))))
+    return select_n(ge(x, number(x, 0)), neg(g), g)
+
+
+abs_ = unary(
+    "abs",
+    SIGNED | FLOAT | COMPLEX,
+    oracle=_abs_oracle,
+    scalar=lambda b, x: b.abs(x),
+    exact=True,
+    result=real_of,
+    complex_ulps=1,
+    jvp=_abs_tangent,
+)
 """The magnitude. The least integer stays as it is."""
 
-floor = unary("floor", FLOAT, oracle=direct(np.floor), scalar=lambda b, x: b.floor(x))
-ceil = unary("ceil", FLOAT, oracle=direct(np.ceil), scalar=lambda b, x: b.ceil(x))
+floor = unary("floor", FLOAT, oracle=direct(np.floor), scalar=lambda b, x: b.floor(x), jvp=ZERO)
+ceil = unary("ceil", FLOAT, oracle=direct(np.ceil), scalar=lambda b, x: b.ceil(x), jvp=ZERO)
 
 
 def _round_away(x: np.ndarray) -> np.ndarray:
@@ -117,6 +164,7 @@ round_ = unary(
     oracle=lambda x, *, rounding_method: direct(_round_away if rounding_method == 0 else np.rint)(x),
     scalar=_round,
     samples=unary_samples(FLOAT, [{"rounding_method": 0}, {"rounding_method": 1}]),
+    jvp=ZERO,
 )
 
 is_finite = unary(
@@ -125,15 +173,37 @@ is_finite = unary(
 
 # sums and products
 
-add = binary("add", NUMBER, oracle=direct(np.add), scalar=lambda b, x, y: b.add(x, y))
-sub = binary("sub", NUMBER, oracle=direct(np.subtract), scalar=lambda b, x, y: b.sub(x, y))
+_SUM_RULES: dict[str, Any] = {
+    "jvp": (lambda g, out, x, y: g, lambda g, out, x, y: g),
+    "transpose": (lambda ct, x, y: ct, lambda ct, x, y: ct),
+}
+
+add = binary("add", NUMBER, oracle=direct(np.add), scalar=lambda b, x, y: b.add(x, y), **_SUM_RULES)
+
+
+def _sub_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+    out = sub(*primals)
+    g, h = tangents
+    if type(h) is Zero:
+        return out, zero_of(out) if type(g) is Zero else broadcast(g, out.shape)
+    return out, broadcast(neg(h) if type(g) is Zero else sub(g, h), out.shape)
+
+
+sub = binary(
+    "sub",
+    NUMBER,
+    oracle=direct(np.subtract),
+    scalar=lambda b, x, y: b.sub(x, y),
+    jvp=ForOp(lambda op: _sub_jvp),
+    transpose=(lambda ct, x, y: ct, lambda ct, x, y: neg(ct)),
+)
 
 
 def _logical_or_sum(b: Builder, x: Scalar, y: Scalar) -> Scalar:
     return b.or_(x, y) if x.dtype == dtypes.bool_ else b.add(x, y)
 
 
-add_any = binary("add_any", ANY, oracle=direct(np.add), scalar=_logical_or_sum)
+add_any = binary("add_any", ANY, oracle=direct(np.add), scalar=_logical_or_sum, **_SUM_RULES)
 """The sum of two cotangents."""
 
 
@@ -171,10 +241,33 @@ def _mul_samples() -> Iterable[Any]:
         yield pairs(edges(d), edges(d)), {"out_dtype": out}
 
 
-mul = elementwise("mul", NUMBER, NUMBER, oracle=_mul_oracle, scalar=_mul, exact=True, typ=_mul_typ, samples=_mul_samples, show=given)
+def _product_with(ct: Any, y: Any, dtype: Any) -> Any:
+    """The cotangent of a factor of this dtype, where y is the other one."""
+    return converted(mul(ct, converted(y, ct.dtype)), dtype)
+
+
+mul = elementwise(
+    "mul",
+    NUMBER,
+    NUMBER,
+    oracle=_mul_oracle,
+    scalar=_mul,
+    exact=True,
+    typ=_mul_typ,
+    samples=_mul_samples,
+    show=given,
+    jvp=(lambda g, out, x, y, **params: mul(g, y, **params), lambda g, out, x, y, **params: mul(x, g, **params)),
+    transpose=(lambda ct, x, y, **_: _product_with(ct, y, x.dtype), lambda ct, x, y, **_: _product_with(ct, x, y.dtype)),
+)
 """The product; with `out_dtype` the operands are converted to it first."""
 
-square = unary("square", NUMBER, oracle=direct(lambda x: _product(x, x)), scalar=lambda b, x: b.mul(x, x))
+square = unary(
+    "square",
+    NUMBER,
+    oracle=direct(lambda x: _product(x, x)),
+    scalar=lambda b, x: b.mul(x, x),
+    jvp=lambda g, out, x: mul(g, mul(number(x, 2), x)),
+)
 
 
 def _one_minus_square_oracle(x: np.ndarray) -> np.ndarray:
@@ -187,6 +280,7 @@ one_minus_square = unary(
     NUMBER,
     oracle=direct(_one_minus_square_oracle),
     scalar=lambda b, x: b.mul(b.sub(b.const(1, x.dtype), x), b.add(x, 1)),
+    jvp=lambda g, out, x: mul(g, mul(number(x, -2), x)),
 )
 """(1 - x)(1 + x), which keeps its accuracy near 1 and -1."""
 
@@ -220,10 +314,42 @@ def _div_oracle(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return _complex_div_oracle(x, y) if x.dtype.kind == "c" else direct(primitive("div"))(x, y)
 
 
-div = binary("div", NUMBER, oracle=_div_oracle, scalar=lambda b, x, y: b.div(x, y), complex_ulps=4)
+def _div_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+    """(g - h x / y) / y"""
+    out, y = div(*primals), primals[1]
+    g, h = tangents
+    if type(h) is Zero:
+        return out, zero_of(out) if type(g) is Zero else broadcast(div(g, y), out.shape)
+    if type(g) is Zero:
+        return out, mul(h, neg(mul(primals[0], integer_pow(y, y=-2))))
+    return out, div(sub(g, mul(h, out)), y)
+
+
+div = binary(
+    "div",
+    NUMBER,
+    oracle=_div_oracle,
+    scalar=lambda b, x, y: b.div(x, y),
+    complex_ulps=4,
+    jvp=ForOp(lambda op: _div_jvp),
+    transpose=(lambda ct, x, y: div(ct, y), None),
+)
 """Integers: truncates; x / 0 is -1 (all bits set), the least integer / -1 is itself."""
 
-rem = binary("rem", INT | FLOAT, oracle=direct(primitive("rem")), scalar=lambda b, x, y: b.rem(x, y))
+
+def _whole_quotient(x: Any, y: Any) -> Any:
+    """x / y, rounded towards zero."""
+    q = div(x, y)
+    return mul(sign(q), floor(abs_(q)))
+
+
+rem = binary(
+    "rem",
+    INT | FLOAT,
+    oracle=direct(primitive("rem")),
+    scalar=lambda b, x, y: b.rem(x, y),
+    jvp=(lambda g, out, x, y: g, lambda g, out, x, y: mul(g, neg(_whole_quotient(x, y)))),
+)
 """The remainder with the sign of the dividend. Integers: x rem 0 is x."""
 
 
@@ -294,6 +420,14 @@ def _integer_pow_samples() -> Iterable[Any]:
     yield from unary_samples(FLOAT | COMPLEX, [{"y": n} for n in (-1, -2, -5)])()
 
 
+def _integer_pow_tangent(g: Any, out: Any, x: Any, *, y: int) -> Any:
+    if y == 0:
+        return zero_of(out)
+    if y == 1:
+        return g
+    return mul(g, mul(number(x, y), x if y == 2 else integer_pow(x, y=y - 1)))
+
+
 integer_pow = unary(
     "integer_pow",
     NUMBER,
@@ -302,6 +436,7 @@ integer_pow = unary(
     typ=_integer_pow_typ,
     samples=_integer_pow_samples,
     complex_ulps=4,
+    jvp=_integer_pow_tangent,
 )
 """x**y for a constant integer y."""
 
@@ -328,9 +463,29 @@ def minimum(b: Builder, x: Scalar, y: Scalar) -> Scalar:
     return b.and_(x, y) if x.dtype == dtypes.bool_ else b.min(x, y)
 
 
-max_ = binary("max", ANY, oracle=direct(later), scalar=maximum, exact=True)
+def share(x: Any, y: Any) -> Any:
+    """The part of x in the derivative of max(x, y): 1 where it is greater, 1/2 where the two are equal, else 0."""
+    ones = add(converted(gt(x, y), x.dtype), converted(ge(x, y), x.dtype))
+    return mul(number(x, 0.5), ones)
+
+
+max_ = binary(
+    "max",
+    ANY,
+    oracle=direct(later),
+    scalar=maximum,
+    exact=True,
+    jvp=(lambda g, out, x, y: mul(g, share(x, y)), lambda g, out, x, y: mul(g, share(y, x))),
+)
 """A NaN operand gives NaN, and -0 < +0. Complex: x if it comes after y in lexicographic order, else y."""
-min_ = binary("min", ANY, oracle=direct(earlier), scalar=minimum, exact=True)
+min_ = binary(
+    "min",
+    ANY,
+    oracle=direct(earlier),
+    scalar=minimum,
+    exact=True,
+    jvp=(lambda g, out, x, y: mul(g, share(y, x)), lambda g, out, x, y: mul(g, share(x, y))),
+)
 
 
 def _clamp_typ(low: ShapedArray, x: ShapedArray, high: ShapedArray) -> ShapedArray:
@@ -354,6 +509,18 @@ def _clamp_samples() -> Iterable[Any]:
     yield (filled((), "float32"), filled((), "float32", 1), filled((), "float32", 2)), {}
 
 
+def _tangent_of_low(g: Any, out: Any, low: Any, x: Any, high: Any) -> Any:
+    return where(and_(gt(low, x), lt(low, high)), broadcast(g, out.shape))
+
+
+def _tangent_of_clamped(g: Any, out: Any, low: Any, x: Any, high: Any) -> Any:
+    return where(and_(gt(x, low), lt(x, high)), g)
+
+
+def _tangent_of_high(g: Any, out: Any, low: Any, x: Any, high: Any) -> Any:
+    return where(lt(high, x), broadcast(g, out.shape))
+
+
 clamp = elementwise(
     "clamp",
     ANY,
@@ -364,6 +531,8 @@ clamp = elementwise(
     exact=True,
     typ=_clamp_typ,
     samples=_clamp_samples,
+    jvp=(_tangent_of_low, _tangent_of_clamped, _tangent_of_high),
+    batch=one_shape(0, 2),
 )
 """min(max(x, low), high)"""
 
@@ -398,16 +567,41 @@ def _nextafter(b: Builder, x: Scalar, y: Scalar) -> Scalar:
 
 
 _STEPPED = FLOAT - {dtypes.float8_e8m0fnu}
-nextafter = binary("nextafter", _STEPPED, oracle=_nextafter_oracle, scalar=_nextafter, exact=True)
+nextafter = binary("nextafter", _STEPPED, oracle=_nextafter_oracle, scalar=_nextafter, exact=True, jvp=(lambda g, out, x, y: g, None))
 """The next number after x towards y; y itself if they are equal."""
 
 # complex numbers
 
 complex_ = binary(
-    "complex", SINGLE_DOUBLE, oracle=complex_of, scalar=lambda b, x, y: b.pair(complex_for(x.dtype), x, y), exact=True, result=complex_for
+    "complex",
+    SINGLE_DOUBLE,
+    oracle=complex_of,
+    scalar=lambda b, x, y: b.pair(complex_for(x.dtype), x, y),
+    exact=True,
+    result=complex_for,
+    jvp=LINEAR,
+    transpose=(lambda ct, x, y: real(ct), lambda ct, x, y: neg(imag(ct))),
 )
-real = unary("real", COMPLEX, oracle=lambda x: x.real, scalar=lambda b, x: b.real(x), exact=True, result=real_of)
-imag = unary("imag", COMPLEX, oracle=lambda x: x.imag, scalar=lambda b, x: b.imag(x), exact=True, result=real_of)
+real = unary(
+    "real",
+    COMPLEX,
+    oracle=lambda x: x.real,
+    scalar=lambda b, x: b.real(x),
+    exact=True,
+    result=real_of,
+    jvp=LINEAR,
+    transpose=lambda ct, x: complex_(ct, number(ct, 0)),
+)
+imag = unary(
+    "imag",
+    COMPLEX,
+    oracle=lambda x: x.imag,
+    scalar=lambda b, x: b.imag(x),
+    exact=True,
+    result=real_of,
+    jvp=LINEAR,
+    transpose=lambda ct, x: complex_(number(ct, 0), neg(ct)),
+)
 
 
 def _conj_oracle(x: np.ndarray, *, input_dtype: Any) -> np.ndarray:
@@ -424,8 +618,23 @@ def _conj_samples() -> Iterable[Any]:
         yield (filled((2, 0), d),), {"input_dtype": d}
 
 
-conj = unary("conj", COMPLEX | SINGLE_DOUBLE, oracle=_conj_oracle, scalar=_conj, exact=True, result=complex_for, samples=_conj_samples)
+conj = unary(
+    "conj",
+    COMPLEX | SINGLE_DOUBLE,
+    oracle=_conj_oracle,
+    scalar=_conj,
+    exact=True,
+    result=complex_for,
+    samples=_conj_samples,
+    jvp=LINEAR,
+    transpose=lambda ct, x, *, input_dtype: _conjugate(ct) if input_dtype in COMPLEX else real(ct),
+)
 """The conjugate, as a complex number also of a real one; `input_dtype` is the operand's."""
+
+
+def _conjugate(x: Any) -> Any:
+    return conj(x, input_dtype=x.dtype)
+
 
 # identities
 
@@ -434,5 +643,5 @@ def _view(avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedArray]) -> 
     return Map(lambda b, indices, reads: reads[0](indices), view=True, flat=True)
 
 
-stop_gradient = Op("stop_gradient", typ=same, oracle=Oracle(np.copy), lower=_view, samples=unary_samples(ANY))
+stop_gradient = Op("stop_gradient", typ=same, oracle=Oracle(np.copy), lower=_view, samples=unary_samples(ANY), jvp=ZERO, batch=ELEMENTWISE)
 """The operand, with derivatives zero."""

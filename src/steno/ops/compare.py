@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,11 +23,13 @@ from steno.ops.families import (
     edges,
     elementwise_lower,
     nary_samples,
+    one_shape,
     ordered,
     pairs,
 )
 from steno.ops.oracle import Oracle, total_order, widen
 from steno.ops.samples import filled
+from steno.transforms.rules import Linear, Zero, instantiate, zero_of, zeros
 
 KEYS = frozenset((dtypes.key_fry,))
 
@@ -145,5 +147,31 @@ def _select_samples() -> Iterable[Any]:
     yield (filled((0, 2), "bool"), filled((0, 2), "float32"), filled((0, 2), "float32")), {}
 
 
-select_n = Op("select_n", typ=_select_typ, oracle=Oracle(_select_oracle), lower=elementwise_lower(_select), samples=_select_samples)
+def _select_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+    out = select_n(*primals)
+    given = tangents[1:]
+    if all(type(g) is Zero for g in given):
+        return out, zero_of(out)
+    return out, select_n(primals[0], *map(instantiate, given))
+
+
+def _select_transpose(ct: Any, which: Any, *cases: Any) -> list[Any]:
+    nothing = zeros(ct.aval)
+
+    def only(k: int) -> Any:
+        return select_n(which, *(ct if j == k else nothing for j in range(len(cases))))
+
+    return [None, *(only(k) if type(c) is Linear else None for k, c in enumerate(cases))]
+
+
+select_n = Op(
+    "select_n",
+    typ=_select_typ,
+    oracle=Oracle(_select_oracle),
+    lower=elementwise_lower(_select),
+    samples=_select_samples,
+    jvp=_select_jvp,
+    transpose=_select_transpose,
+    batch=one_shape(0),
+)
 """Each element from one of the cases: `which` counts them, kept in range; False and True are 0 and 1."""

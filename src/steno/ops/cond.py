@@ -1,7 +1,7 @@
 """cond: one of several programs, chosen at run time by an index.
 
-Operands: an int32 scalar, kept in range, then those that every branch takes. `cond` with a bool and `switch` are this op; the branch for False
-comes first."""
+Operands: an int32 scalar, kept in range, then those that every branch takes. The functions `cond` and `switch` are this op; of `cond` the
+branch for False comes first."""
 
 from __future__ import annotations
 
@@ -12,20 +12,21 @@ import numpy as np
 
 from steno._native import current_trace
 from steno.core import dtypes
-from steno.core.aval import ShapedArray, typed_scalar
+from steno.core.aval import ShapedArray, TypedScalar, typed_scalar
 from steno.core.interpret import interpret
-from steno.core.jaxpr import ClosedJaxpr, JaxprEqn, dce_jaxpr
+from steno.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, dce_jaxpr
 from steno.core.op import Op
 from steno.core.record import record
 from steno.core.trace import trace_to_jaxpr
 from steno.ir.kinds import Branch
 from steno.ops.arithmetic import add, stop_gradient
 from steno.ops.compare import eq, select_n
-from steno.ops.control import check_types, chosen, evaluate, is_nonzero, others, program, same_type, spread, union, with_zero_tangents
+from steno.ops.control import check_types, chosen, evaluate, is_nonzero, others, program, read, same_type, spread, union, with_zero_tangents
 from steno.ops.samples import filled
+from steno.ops.structural import jit
 from steno.ops.transcendental import sin
 from steno.transforms.backward import transpose_jaxpr
-from steno.transforms.batching import batch_jaxpr
+from steno.transforms.batching import BatchTracer, batch_flat, batch_jaxpr, batched_aval
 from steno.transforms.forward import jvp_jaxpr
 from steno.transforms.linearize import linearize_jaxpr
 from steno.transforms.partial import PartialTrace, partial_eval_jaxpr
@@ -36,6 +37,8 @@ Branches = tuple[ClosedJaxpr, ...]
 
 
 def _typ(index: ShapedArray, *avals: ShapedArray, branches: Branches) -> list[ShapedArray]:
+    if type(branches) is not tuple or not all(isinstance(b, ClosedJaxpr) for b in branches):
+        raise TypeError(f"invalid cond param branches of type {type(branches).__name__}, tuple of closed Jaxpr required: {branches}")
     if index.shape or index.dtype != dtypes.int32:
         raise TypeError(f"cond: the index must be a scalar of dtype int32, got {index.str_short()}")
     first = branches[0].out_avals
@@ -211,29 +214,71 @@ def _batch(axis: Axis, args: Sequence[Any], dims: Sequence[int | None], *, branc
     return out, [0 if b else None for b in out_batched]
 
 
-def _select(
-    axis: Axis, index: Any, operands: Sequence[Any], batched: Sequence[bool], branches: Branches
-) -> tuple[list[Any], list[Any]]:
+def _select(axis: Axis, index: Any, operands: Sequence[Any], batched: Sequence[bool], branches: Branches) -> tuple[list[Any], list[Any]]:
     """Each element may take another branch: all of them run, and each result is chosen from theirs. Elements that do not take a branch give
     it no cotangents, which may well be NaN there."""
     if any(e.ordered for b in branches for e in b.effects if hasattr(e, "ordered")):
         raise NotImplementedError(
-            "vmap of cond with a batched predicate: the branches have ordered side effects, of which only those of the branch taken may happen"
+            "vmap of cond with a batched predicate: the branches have ordered side effects, and only those of the branch taken may happen"
         )
     outs = []
     for k, b in enumerate(branches):
         mine = eq(index, typed_scalar(k, dtypes.int32))
-        given = [
-            select_n(_stretched(mine, x), stop_gradient(x), x) if w and is_differentiable(x.aval) else x
-            for x, w in zip(map(as_value, operands), batched, strict=True)
-        ]
-        outs.append(evaluate(batch_jaxpr(b, axis, batched, True)[0], given))
-    return [select_n(_stretched(index, cases[0]), *cases) for cases in zip(*outs, strict=True)], [0] * len(branches[0].outvars)
+        outs.append(evaluate(_masked(b, axis, tuple(batched)), [mine, *operands]))
+    out = [select_n(broadcast(index, cases[0].shape, (0,)), *cases) for cases in zip(*outs, strict=True)]
+    return out, [0] * len(out)
 
 
-def _stretched(which: Any, x: Any) -> Any:
-    """One value for each element of a batch, for all of its array."""
-    return broadcast(which, x.shape, (0,))
+@remembered
+def _masked(closed: ClosedJaxpr, axis: Axis, batched: Flags) -> ClosedJaxpr:
+    """A branch on a batch, batch axes in front. The first input says which elements take the branch: to the others flow no cotangents.
+
+    Where a value that is the same for all elements meets batched ones, that is done to the smaller: the value, or the result (so that a
+    matrix that all elements share remains one)."""
+    dims = [0, *(0 if b else None for b in batched)]
+
+    def element(mine: Any, *args: Any) -> list[Any]:
+        trace = current_trace()
+
+        def masked(x: Any) -> Any:
+            return select_n(mine, stop_gradient(x), x) if is_differentiable(x.aval) else x
+
+        def is_batched(x: Any) -> bool:
+            return type(x) is BatchTracer and x._trace is trace
+
+        shared: dict[int, Any] = {}  # by id; the values are kept by `env`
+
+        def run(jaxpr: Jaxpr, consts: Sequence[Any], args: Sequence[Any]) -> list[Any]:
+            env: dict[Any, Any] = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*consts, *args), strict=True))
+            for e in jaxpr.eqns:
+                xs = [read(env, a) for a in e.invars]
+                late = False
+                if any(map(is_batched, xs)):
+                    size = sum(v.aval.size for v in e.outvars)
+                    for k, x in enumerate(xs):
+                        if not is_batched(x) and type(x) is not TypedScalar and is_differentiable(x.aval):
+                            if x.aval.size > size or e.op.subprograms is not None:
+                                late = True
+                            else:
+                                xs[k] = shared[id(x)] if id(x) in shared else shared.setdefault(id(x), masked(x))
+                if e.op is jit:
+                    out = run(e.params["jaxpr"].jaxpr, e.params["jaxpr"].consts, xs)
+                else:
+                    out = e.op(*xs, **e.params)
+                    out = out if e.op.multiple_results else [out]
+                    out = [masked(y) if late and is_batched(y) else y for y in out]
+                env.update(zip(e.outvars, out, strict=True))
+            return [read(env, a) for a in jaxpr.outvars]
+
+        return run(closed.jaxpr, closed.consts, [masked(x) if is_batched(x) else x for x in map(as_value, args)])
+
+    def run_batch(*args: Any) -> list[Any]:
+        outs, out_dims = batch_flat(element, axis, args, dims)
+        return [to_front(y, d, axis.size) for y, d in zip(outs, out_dims, strict=True)]
+
+    mine = ShapedArray((axis.size,), dtypes.bool_)
+    avals = [mine, *(batched_aval(a, d, axis.size) for a, d in zip(closed.in_avals, dims[1:], strict=True))]
+    return program(run_batch, avals, closed)
 
 
 # The record

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from steno.core.aval import ShapedArray
-from steno.core.jaxpr import ClosedJaxpr, Jaxpr, eval_jaxpr
+from steno.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Literal, eval_jaxpr, literal_value
 from steno.core.trace import trace_to_jaxpr
 from steno.transforms.programs import Flags, anonymous, remembered, remove_dead
 from steno.transforms.rules import Zero, instantiate, tangent_aval
@@ -66,12 +66,29 @@ def check_types(what: str, got: Sequence[ShapedArray], wanted: Sequence[ShapedAr
             raise TypeError(f"{what}: number {k} must be of type {w.str_short()}, got {g.str_short()}")
 
 
+def check_param(op: str, name: str, value: Any, kind: type, what: str) -> None:
+    """TypeError for a parameter of another class."""
+    if not isinstance(value, kind):
+        raise TypeError(f"invalid {op} param {name} of type {type(value).__name__}, {what} required: {value}")
+
+
 # Programs
 
 
 def evaluate(closed: ClosedJaxpr, args: Sequence[Any]) -> list[Any]:
     """Binds the ops of the program."""
     return eval_jaxpr(closed.jaxpr, closed.consts, *args)
+
+
+def read(env: dict[Any, Any], a: Atom) -> Any:
+    return literal_value(a) if type(a) is Literal else env[a]
+
+
+def evaluate_into(env: dict[Any, Any], eqns: Iterable[JaxprEqn]) -> None:
+    """Binds the ops of the equations; their results go to `env`."""
+    for e in eqns:
+        out = e.op(*(read(env, a) for a in e.invars), **e.params)
+        env.update(zip(e.outvars, out if e.op.multiple_results else [out], strict=True))
 
 
 def program(fun: Callable[..., Sequence[Any]], avals: Sequence[ShapedArray], like: ClosedJaxpr) -> ClosedJaxpr:

@@ -21,6 +21,7 @@ from steno.ops.families import (
     FLOAT,
     INT,
     check_domain,
+    converted,
     edges,
     elementwise_lower,
     from_raw_bits,
@@ -33,6 +34,7 @@ from steno.ops.families import (
 )
 from steno.ops.oracle import Oracle, as_dtype, widen
 from steno.ops.samples import filled
+from steno.transforms.rules import ELEMENTWISE, LINEAR, ZERO, Axis, by_operand, is_differentiable, move_axis, zero_of
 
 # convert_element_type
 
@@ -130,6 +132,12 @@ def _convert_samples() -> Iterable[Any]:
         yield (filled(shape, "float32"),), {"new_dtype": dtypes.int32, "weak_type": False, "sharding": None}
 
 
+def _convert_jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Any, Any]:
+    (x,), (g,) = primals, tangents
+    out = convert_element_type(x, **params)
+    return out, convert_element_type(g, **params) if is_differentiable(out.aval) else zero_of(out)
+
+
 convert_element_type = Op(
     "convert_element_type",
     typ=_convert_typ,
@@ -137,6 +145,9 @@ convert_element_type = Op(
     lower=elementwise_lower(_convert),
     samples=_convert_samples,
     show=given,
+    jvp=_convert_jvp,
+    transpose=by_operand(lambda ct, x, **_: converted(ct, x.dtype)),
+    batch=ELEMENTWISE,
 )
 
 # bitcast_convert_type
@@ -232,8 +243,23 @@ def _bitcast_samples() -> Iterable[Any]:
     yield (filled((0, 2), "int16"),), {"new_dtype": dtypes.int32}
 
 
+def _bitcast_batch(axis: Axis, args: Sequence[Any], dims: Sequence[int | None], *, new_dtype: Any) -> tuple[Any, int]:
+    """The last axis may be that of the pieces of an element: the batch axis must not be last."""
+    (x,), (dim,) = args, dims
+    assert dim is not None
+    if dim == len(x.shape) - 1 and itemsize_bits(x.dtype) < itemsize_bits(new_dtype):
+        x, dim = move_axis(x, dim, 0), 0
+    return bitcast_convert_type(x, new_dtype=new_dtype), dim
+
+
 bitcast_convert_type = Op(
-    "bitcast_convert_type", typ=_bitcast_typ, oracle=Oracle(_bitcast_oracle), lower=_bitcast_lower, samples=_bitcast_samples
+    "bitcast_convert_type",
+    typ=_bitcast_typ,
+    oracle=Oracle(_bitcast_oracle),
+    lower=_bitcast_lower,
+    samples=_bitcast_samples,
+    jvp=ZERO,
+    batch=_bitcast_batch,
 )
 """The bits as another dtype. A narrower one adds a last axis (lowest bits first), a wider one takes it away."""
 
@@ -305,5 +331,7 @@ reduce_precision = unary(
     scalar=_reduce_precision,
     typ=_reduce_precision_typ,
     samples=_reduce_precision_samples,
+    jvp=LINEAR,
+    transpose=lambda ct, x, **params: reduce_precision(ct, **params),
 )
 """Rounds to a float format of fewer bits, without its subnormal numbers, and back."""

@@ -15,7 +15,8 @@ from steno.core.aval import ShapedArray
 from steno.core.op import Op
 from steno.ir.kinds import Contract
 from steno.ops.samples import sample_dtypes, small
-from steno.ops.shape import all_weak
+from steno.ops.shape import all_weak, inverse
+from steno.transforms.rules import Axis, by_argument, by_operand, permute, shifted
 
 Axes = tuple[int, ...]
 DimensionNumbers = tuple[tuple[Axes, Axes], tuple[Axes, Axes]]
@@ -47,6 +48,11 @@ _RANK = {
         ]
     )
 }  # fmt: skip
+
+
+def _natural(x: Any, y: Any) -> Any:
+    """The result's dtype where none is preferred."""
+    return max(x.dtype, y.dtype, key=_RANK.__getitem__)
 
 
 def _check(x: ShapedArray, y: ShapedArray, dimension_numbers: DimensionNumbers) -> None:
@@ -85,7 +91,7 @@ def _typ(x: ShapedArray, y: ShapedArray, *, dimension_numbers: DimensionNumbers,
     shape = [x.shape[d] for d in x_batch]
     shape += [x.shape[d] for d in _free(x.ndim, x_contract, x_batch)]
     shape += [y.shape[d] for d in _free(y.ndim, y_contract, y_batch)]
-    natural = max(x.dtype, y.dtype, key=_RANK.__getitem__)
+    natural = _natural(x, y)
     if preferred_element_type is None:
         return ShapedArray(tuple(shape), natural, all_weak(x, y))
     wanted = preferred_element_type
@@ -116,7 +122,7 @@ def compute_dtype(x: Any, y: Any, out: Any) -> np.dtype:
 
 def _oracle(x: np.ndarray, y: np.ndarray, *, dimension_numbers: DimensionNumbers, preferred_element_type: Any, **_: Any) -> np.ndarray:
     (x_contract, y_contract), (x_batch, y_batch) = dimension_numbers
-    out = preferred_element_type or max(x.dtype, y.dtype, key=_RANK.__getitem__)
+    out = preferred_element_type or _natural(x, y)
     compute = compute_dtype(x.dtype, y.dtype, out)
     # one step more precise than the compiled sums, whose order is not specified
     exact = {np.dtype(np.float32): np.float64, np.dtype(np.complex64): np.complex128}.get(compute, compute)
@@ -125,8 +131,11 @@ def _oracle(x: np.ndarray, y: np.ndarray, *, dimension_numbers: DimensionNumbers
     batch = [x.shape[d] for d in x_batch]
     left = x.transpose([*x_batch, *x_free, *x_contract]).reshape([*batch, math.prod(x.shape[d] for d in x_free), k])
     right = y.transpose([*y_batch, *y_contract, *y_free]).reshape([*batch, k, math.prod(y.shape[d] for d in y_free)])
-    product = np.matmul(left.astype(compute).astype(exact), right.astype(compute).astype(exact)).astype(compute)
+    multiply = np.matmul if x_contract else np.multiply  # a product alone keeps the sign of its zeros
+    product = multiply(left.astype(compute).astype(exact), right.astype(compute).astype(exact)).astype(compute)
     shape = [*batch, *(x.shape[d] for d in x_free), *(y.shape[d] for d in y_free)]
+    if product.dtype.kind == "c" and dtypes.kind(out) != "c":
+        product = product.real
     return product.astype(out).reshape(shape)
 
 
@@ -159,6 +168,7 @@ def _samples() -> Iterable[Any]:
     yield (bf16, small((7, 5), "float16")), params((0,), (0,))
     yield (bf16, small((7, 5), "int32")), params((0,), (0,))
     yield (small((7, 5), f), small((7, 5), "complex64")), params((0,), (0,))
+    yield (small((7, 5), "complex64"), small((7, 5), "complex64")), params((0,), (0,), preferred=np.dtype("float32"))
     yield (small((7, 5), f), small((7, 5), f)), params((0,), (0,), preferred=np.dtype(ml_dtypes.bfloat16))
     for xs, ys, p in [
         ((4,), (4,), params((0,), (0,))), ((3, 4), (4,), params((1,), (0,))), ((4,), (4, 3), params((0,), (0,))),
@@ -180,6 +190,54 @@ def _show(params: dict[str, Any]) -> dict[str, Any]:
     return shown | {k: params[k] for k in ("out_sharding", "precision", "preferred_element_type") if params[k] is not None}
 
 
+def _transpose_of(side: int) -> Any:
+    """The cotangent of operand `side`: the result's cotangent contracted with the other operand along that one's free axes, the two in the
+    order that needs no transposition, if there is one."""
+
+    def transpose(ct: Any, x: Any, y: Any, *, dimension_numbers: DimensionNumbers, preferred_element_type: Any, **params: Any) -> Any:
+        own, other = (x, y)[side], (x, y)[1 - side]
+        contract, other_contract = dimension_numbers[0][side], dimension_numbers[0][1 - side]
+        batch, other_batch = dimension_numbers[1][side], dimension_numbers[1][1 - side]
+        free, other_free = _free(len(own.shape), contract, batch), _free(len(other.shape), other_contract, other_batch)
+        count = len(batch)
+        begin = count + (len(free) if side == 0 else 0)
+        numbers = (range(begin, begin + len(other_free)), other_free), (range(count), other_batch)
+        # own's axes along the product's
+        rest = [contract[other_contract.index(d)] for d in sorted(other_contract)]
+        axes = [*batch, *free, *rest]
+        operands = ct, other
+        if axes != sorted(axes) and [*batch, *rest, *free] == sorted(axes):
+            axes, operands, numbers = sorted(axes), (other, ct), (numbers[0][::-1], numbers[1][::-1])
+        keep = preferred_element_type is not None and preferred_element_type == own.dtype  # NumPy: None == np.dtype("float64")
+        wanted = own.dtype if keep or _natural(ct, other) != own.dtype else None
+        tuples = tuple((tuple(a), tuple(b)) for a, b in numbers)
+        return permute(dot_general(*operands, dimension_numbers=tuples, preferred_element_type=wanted, **params), inverse(axes))
+
+    return transpose
+
+
+def _shifted_numbers(contract: Axes, batch: Axes, dim: int | None) -> tuple[Axes, Axes]:
+    return (contract, batch) if dim is None else (shifted(contract, dim), shifted(batch, dim))
+
+
+def _batch(
+    axis: Axis, args: Sequence[Any], dims: Sequence[int | None], *, dimension_numbers: DimensionNumbers, **params: Any
+) -> tuple[Any, int]:
+    """One more batch axis, or one more free axis of the operand that alone is batched."""
+    (x, y), (d, e) = args, dims
+    (x_contract, y_contract), (x_batch, y_batch) = dimension_numbers
+    x_contract, x_batch = _shifted_numbers(x_contract, x_batch, d)
+    y_contract, y_batch = _shifted_numbers(y_contract, y_batch, e)
+    x_free, y_free = _free(len(x.shape), x_contract, x_batch), _free(len(y.shape), y_contract, y_batch)
+    if d is not None and e is not None:
+        out, x_batch, y_batch = 0, (d, *x_batch), (e, *y_batch)
+    elif d is not None:
+        out = len(x_batch) + x_free.index(d)
+    else:
+        out = len(x_batch) + len(x_free) + y_free.index(e)
+    return dot_general(x, y, dimension_numbers=((x_contract, y_contract), (x_batch, y_batch)), **params), out
+
+
 dot_general = Op(
     "dot_general",
     typ=_typ,
@@ -188,5 +246,11 @@ dot_general = Op(
     cost=_cost,
     samples=_samples,
     show=_show,
+    jvp=by_argument(
+        lambda g, out, x, y, **params: dot_general(g, y, **params),
+        lambda g, out, x, y, **params: dot_general(x, g, **params),
+    ),
+    transpose=by_operand(_transpose_of(0), _transpose_of(1)),
+    batch=_batch,
 )
 """`precision` is recorded and otherwise without effect: products have the operands' precision."""

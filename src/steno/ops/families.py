@@ -1,7 +1,8 @@
 """Constructors of op records: what elementwise ops, comparisons and reductions have in common.
 
 A family takes the op's domain (the dtypes it accepts), its NumPy specification and its scalar code, and makes the record; rules of
-transformations (`jvp=...`, `transpose=...`, `batch=...`) pass through to it. Every op is bound to a name in its own file.
+transformations (`jvp=...`, `transpose=...`, `batch=...`) are given operand by operand, or as the constructors of `transforms/rules.py`
+make them. Every op is bound to a name in its own file.
 
 Scalar code is `scalar(b, *operands, **params)` over the Builder. For narrow floats it computes in float32 and the result is rounded once,
 unless the op is `exact` there (moves bits, or compares): then it gets the narrow scalars themselves.
@@ -18,13 +19,26 @@ import numpy as np
 from steno.core import dtypes
 from steno.core.aval import ShapedArray
 from steno.core.dtypes import itemsize_bits
-from steno.core.op import Op
+from steno.core.op import OPS, Op
 from steno.ir.expr import F32, Builder, Expr, Narrow
 from steno.ir.index import ZERO, Index
 from steno.ir.kinds import Map, Read, Scalar
 from steno.ir.narrow import FORMATS, FloatFormat
 from steno.ops.oracle import Oracle
 from steno.ops.samples import filled
+from steno.transforms.rules import (
+    ELEMENTWISE,
+    ZERO as NO_DERIVATIVE,
+    Axis,
+    ForOp,
+    broadcast,
+    by_argument,
+    by_operand,
+    full,
+    inserted,
+    to_dim,
+    zeros,
+)
 
 Domain = frozenset[Any]
 
@@ -172,6 +186,66 @@ def given(params: dict[str, Any]) -> dict[str, Any]:
     return {k: v for k, v in sorted(params.items()) if v is not None}
 
 
+# rules of transformations
+
+
+def later(name: str) -> Callable[..., Any]:
+    """The op of that name, for rules in files that its file imports."""
+    return lambda *args, **params: OPS[name](*args, **params)
+
+
+and_, ge, gt, lt, select_n = map(later, ("and", "ge", "gt", "lt", "select_n"))
+
+
+def number(x: Any, value: Any) -> Any:
+    """A constant of the dtype of `x`, of rank 0."""
+    return full((), value, x.dtype)
+
+
+def converted(x: Any, dtype: Any) -> Any:
+    """`x` in another dtype."""
+    return x if x.dtype == dtype else OPS["convert_element_type"](x, new_dtype=dtype, weak_type=False, sharding=None)
+
+
+def where(condition: Any, x: Any) -> Any:
+    """x where the condition, which has its shape or none, holds, elsewhere zero."""
+    return select_n(condition, zeros(x.aval), x)
+
+
+def one_shape(*scalars: int) -> ForOp:
+    """batch of an elementwise op whose operands have one shape, but for those at these positions, which may also be of rank 0."""
+
+    def make(op: Op) -> Callable[..., Any]:
+        def batch(axis: Axis, args: Sequence[Any], dims: Sequence[int | None], **params: Any) -> tuple[Any, int]:
+            ranks = [len(x.shape) - (d is not None) for x, d in zip(args, dims, strict=True)]
+            rank = max(ranks)
+            leader = next((k for k, d in enumerate(dims) if d is not None and ranks[k] == rank), None)
+            if leader is None:  # one scalar for each element
+                dim = 0
+                shape = inserted(args[ranks.index(rank)].shape, 0, axis.size)
+            else:
+                dim, shape = dims[leader], args[leader].shape
+
+            def whole(k: int) -> Any:
+                x, d = args[k], dims[k]
+                if ranks[k] < rank or not rank:
+                    return x if d is None and k in scalars else broadcast(x, shape, () if d is None else (dim,))
+                return to_dim(x, d, dim, axis.size)
+
+            return op(*map(whole, range(len(args))), **params), dim
+
+        return batch
+
+    return ForOp(make)
+
+
+def operandwise(rule: Any, make: Callable[..., Any]) -> Any:
+    """A rule given as one function for each operand (a function of one operand need not stand in a tuple); others as they are."""
+    if isinstance(rule, tuple):
+        return make(*rule)
+    return make(rule) if callable(rule) else rule
+
+
 # samples
 
 
@@ -298,18 +372,29 @@ def elementwise(
     result: Callable[[Any], Any] = same,
     typ: Callable[..., Any] | None = None,
     samples: Callable[[], Iterable[Any]] | None = None,
-    **rules: Any,
+    jvp: Any = None,
+    transpose: Any = None,
+    batch: Any = ELEMENTWISE,
+    **fields: Any,
 ) -> Op:
-    """An elementwise op of one operand for each domain. See `elementwise_typ`, `elementwise_lower`, `Oracle`."""
+    """An elementwise op of one operand for each domain. See `elementwise_typ`, `elementwise_lower`, `Oracle`.
+
+    jvp        functions for `by_argument`; not needed where operands or results are neither floating nor complex
+    transpose  functions for `by_operand`"""
     if samples is None:
         samples = unary_samples(domains[0]) if len(domains) == 1 else nary_samples(domains)
+    if jvp is None and (result is to_bool or not domains[0] & (FLOAT | COMPLEX)):
+        jvp = NO_DERIVATIVE
     return Op(
         name,
         typ=typ or elementwise_typ(name, *domains, result=result),
         oracle=Oracle(oracle, ulps, floor, complex_ulps),
         lower=elementwise_lower(scalar, exact),
         samples=samples,
-        **rules,
+        jvp=operandwise(jvp, by_argument),
+        transpose=operandwise(transpose, by_operand),
+        batch=batch,
+        **fields,
     )
 
 

@@ -1,192 +1,32 @@
-"""gather: windows of an array at run-time positions; and the geometry that it shares with the scatters."""
+"""gather: windows of an array at run-time positions."""
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple, final
+from typing import Any
 
 import ml_dtypes
 import numpy as np
 
 from steno.core import dtypes
 from steno.core.aval import ShapedArray
-from steno.core.op import Op
-from steno.core.record import record
-from steno.ir.expr import Builder, Expr, Scalar
-from steno.ir.index import ZERO, Index, Value
+from steno.core.op import OPS, Op
+from steno.ir.expr import Builder, Scalar
+from steno.ir.index import Index
 from steno.ir.kinds import Map, Read
-from steno.ops.index import as_int64, clamped
+from steno.ops.inline import combination
 from steno.ops.samples import filled, sample_dtypes
-
-Axes = tuple[int, ...]
-
-
-class GatherScatterMode(enum.Enum):
-    """What happens where a window does not lie inside the array. CLIP moves it inside; FILL_OR_DROP gives the fill value (gather) or
-    leaves the update out (scatter); PROMISE_IN_BOUNDS: it does not happen (if it does, no harm is done: gather clips, scatter drops)."""
-
-    CLIP = 1
-    FILL_OR_DROP = 2
-    PROMISE_IN_BOUNDS = 3
-    ONE_HOT = 4
-
-    @staticmethod
-    def from_any(mode: str | GatherScatterMode | None) -> GatherScatterMode:
-        """ "clip", "fill", "drop", "promise_in_bounds", a mode; None is FILL_OR_DROP. ValueError for other strings, TypeError for other
-        things."""
-        if isinstance(mode, GatherScatterMode):
-            return mode
-        if mode is None or mode in ("fill", "drop"):
-            return GatherScatterMode.FILL_OR_DROP
-        if mode == "clip":
-            return GatherScatterMode.CLIP
-        if mode == "promise_in_bounds":
-            return GatherScatterMode.PROMISE_IN_BOUNDS
-        if mode == "one_hot":
-            return GatherScatterMode.ONE_HOT
-        if isinstance(mode, str):
-            raise ValueError(f"Unknown gather or scatter mode {mode!r}; there are 'clip', 'fill', 'drop' and 'promise_in_bounds'")
-        raise TypeError(f"a gather or scatter mode must be a string, a GatherScatterMode or None, got {mode!r}")
-
-    def __str__(self) -> str:
-        return f"GatherScatterMode.{self.name}"
-
-
-class GatherDimensionNumbers(NamedTuple):
-    """Where the axes of a gather come from. offset_dims: the result's axes that run through a window; collapsed_slice_dims: operand axes
-    whose window has size 1 and is no axis of the result; start_index_map: for each component of an index vector its operand axis;
-    operand_batching_dims and start_indices_batching_dims: axes of operand and indices that run together."""
-
-    offset_dims: Axes
-    collapsed_slice_dims: Axes
-    start_index_map: Axes
-    operand_batching_dims: Axes = ()
-    start_indices_batching_dims: Axes = ()
-
-
-@final
-@record(frozen=True)
-class Windows:
-    """The geometry of gather and scatter. The *big* array (gather's result, scatter's updates) has window axes, one for each operand axis
-    that is neither collapsed nor batching, and index axes, one for each axis of the indices but the last."""
-
-    operand: tuple[int, ...]  # shape
-    sizes: tuple[int, ...]  # the window's size along each operand axis
-    big_rank: int
-    window_axes: Axes
-    collapsed: Axes
-    start_map: Axes
-    operand_batching: Axes
-    indices_batching: Axes
-
-    @property
-    def index_axes(self) -> list[int]:
-        """Those of the big array, in order of the indices' axes."""
-        return [a for a in range(self.big_rank) if a not in self.window_axes]
-
-    @property
-    def window_axis(self) -> dict[int, int]:
-        """Operand axis --> the axis of the big array that runs through the window along it."""
-        kept = [d for d in range(len(self.operand)) if d not in self.collapsed and d not in self.operand_batching]
-        return dict(zip(kept, self.window_axes, strict=True))
-
-    def arrays(self, indices: np.ndarray, big: Sequence[int], clip: bool) -> tuple[list[np.ndarray], np.ndarray]:
-        """For each operand axis the positions (broadcastable to the big shape, always in range), and where the window lies inside."""
-        index_axes, window_axis = self.index_axes, self.window_axis
-        ramp = [np.arange(n).reshape([-1 if k == a else 1 for k in range(self.big_rank)]) for a, n in enumerate(big)]
-        spread = [big[a] if a in index_axes else 1 for a in range(self.big_rank)]
-        inside = np.ones((1,) * self.big_rank, bool)
-        out: list[np.ndarray] = []
-        for d, (n, size) in enumerate(zip(self.operand, self.sizes, strict=True)):
-            at = np.zeros((1,) * self.big_rank, np.int64)
-            if d in self.start_map:
-                start = indices[..., self.start_map.index(d)].astype(object if indices.dtype == np.uint64 else np.int64).reshape(spread)
-                inside = inside & ((0 <= start) & (start <= n - size)).astype(bool)
-                at = np.clip(start, 0, max(n - size, 0)).astype(np.int64)
-            if d in self.operand_batching:
-                at = at + ramp[index_axes[self.indices_batching[self.operand_batching.index(d)]]]
-            if d in window_axis:
-                at = at + ramp[window_axis[d]]
-            out.append(at)
-        return out, np.ones_like(inside) if clip else inside
-
-    def positions(self, b: Builder, indices: Sequence[Index], read: Read, clip: bool) -> tuple[list[Index], Expr | None]:
-        """Where the operand's element for `indices` of the big array lies, and a guard (None: always inside). `read`: the index array."""
-        index_axes, window_axis = self.index_axes, self.window_axis
-        leading = [indices[a] for a in index_axes]
-        guard: Expr | None = None
-        out: list[Index] = []
-        for d, (n, size) in enumerate(zip(self.operand, self.sizes, strict=True)):
-            at = ZERO
-            if d in self.start_map:
-                start = read([*leading, Index(self.start_map.index(d))])
-                if clip:
-                    at = clamped(b, start, n - size)
-                else:
-                    at, condition = _checked(b, start, n - size)
-                    guard = condition if guard is None else b.and_(guard, condition)
-            if d in self.operand_batching:
-                at = at + leading[self.indices_batching[self.operand_batching.index(d)]]
-            if d in window_axis:
-                at = at + indices[window_axis[d]]
-            out.append(at)
-        return out, guard
-
-
-def _checked(b: Builder, i: Scalar, high: int) -> tuple[Index, Expr]:
-    """`i` as an Index that may be taken for one in [0, high] where the condition holds."""
-    at, natural = as_int64(b, i, max(high, 0))
-    condition = b.le(at, high)
-    if not natural:
-        condition = b.and_(b.ge(at, 0), condition)
-    if at.op == "const":
-        return Index(min(max(at.attr, 0), max(high, 0))), condition
-    return (Index(0, ((Value(at, 0, high), 1),)) if high > 0 else ZERO), condition
-
-
-def check_axes(op: str, name: str, axes: Sequence[int], rank: int, ordered: bool = True) -> None:
-    """TypeError unless `axes` are distinct, in [0, rank), and ascending if `ordered`."""
-    if any(not 0 <= a < rank for a in axes):
-        raise TypeError(f"{op}: {name} must lie in [0, {rank}), got {tuple(axes)}")
-    if len(set(axes)) != len(axes):
-        raise TypeError(f"{op}: {name} must be distinct, got {tuple(axes)}")
-    if ordered and list(axes) != sorted(axes):
-        raise TypeError(f"{op}: {name} must be sorted, got {tuple(axes)}")
-
-
-def check_geometry(op: str, x: ShapedArray, indices: ShapedArray, w: Windows, names: Sequence[str]) -> None:
-    """What gather and scatter have in common. `names`: of collapsed, start map, operand batching and indices batching dimensions."""
-    collapsed, start_map, operand_batching, indices_batching = names
-    if dtypes.kind(indices.dtype) not in "iu":
-        raise ValueError(f"{op}: indices must have an integer type, got {dtypes.name(indices.dtype)}")
-    if indices.ndim < 1:
-        raise TypeError(f"{op}: indices must have an axis of index vectors, the last one; got a scalar")
-    check_axes(op, collapsed, w.collapsed, x.ndim)
-    check_axes(op, start_map, w.start_map, x.ndim, ordered=False)
-    check_axes(op, operand_batching, w.operand_batching, x.ndim)
-    check_axes(op, indices_batching, w.indices_batching, indices.ndim - 1, ordered=False)
-    if len(w.start_map) != indices.shape[-1]:
-        raise TypeError(
-            f"{op}: {start_map} {w.start_map} must have one entry for each component of an index vector, got indices of shape "
-            f"{indices.shape}"
-        )
-    for what, axes in [(collapsed, w.collapsed), (start_map, w.start_map)]:
-        if set(axes) & set(w.operand_batching):
-            raise TypeError(f"{op}: {what} {axes} and {operand_batching} {w.operand_batching} must be disjoint")
-    if len(w.operand_batching) != len(w.indices_batching):
-        raise TypeError(
-            f"{op}: {operand_batching} and {indices_batching} must have equal lengths, got {w.operand_batching} and {w.indices_batching}"
-        )
-    for d, k in zip(w.operand_batching, w.indices_batching, strict=True):
-        if x.shape[d] != indices.shape[k]:
-            raise TypeError(
-                f"{op}: batching axes of operand and indices must have equal sizes, got {x.shape[d]} (operand axis {d}) and "
-                f"{indices.shape[k]} (indices axis {k})"
-            )
-
-
-# gather
+from steno.ops.windows import (
+    Axes,
+    GatherDimensionNumbers,
+    GatherScatterMode,
+    ScatterDimensionNumbers,
+    Windows,
+    check_axes,
+    check_geometry,
+    joint_axes,
+)
+from steno.transforms.rules import Axis, Linear, inserted, shifted, to_front, zeros
 
 
 def _windows(shape: tuple[int, ...], indices_rank: int, dn: GatherDimensionNumbers, slice_sizes: tuple[int, ...]) -> Windows:
@@ -220,7 +60,7 @@ def _typ(
         raise TypeError(
             f"gather: slice_sizes must lie between 0 and the operand's sizes, got {slice_sizes} for an operand of shape {x.shape}"
         )
-    if any(slice_sizes[d] != 1 for d in (*dn.collapsed_slice_dims, *dn.operand_batching_dims)):
+    if any(slice_sizes[d] != 1 for d in dn.collapsed_slice_dims) or any(slice_sizes[d] > 1 for d in dn.operand_batching_dims):
         raise TypeError(
             f"gather: slice_sizes must be 1 along collapsed and batching axes, got {slice_sizes} with collapsed_slice_dims "
             f"{dn.collapsed_slice_dims} "
@@ -316,4 +156,77 @@ def _samples() -> Iterable[Any]:
     yield (filled((), "float32"), np.zeros((2, 0), i32)), params(GatherDimensionNumbers((), (), ()), ())
 
 
-gather = Op("gather", typ=_typ, oracle=_oracle, lower=_lower, samples=_samples)
+def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Any, Any]:
+    filled_up = params["mode"] is GatherScatterMode.FILL_OR_DROP
+    return gather(*primals, **params), gather(tangents[0], primals[1], **params | ({"fill_value": 0} if filled_up else {}))
+
+
+def _transpose(
+    ct: Any,
+    x: Linear,
+    indices: Any,
+    *,
+    dimension_numbers: GatherDimensionNumbers,
+    mode: GatherScatterMode,
+    indices_are_sorted: bool,
+    unique_indices: bool,
+    **_: Any,
+) -> list[Any]:
+    added = OPS["scatter-add"](
+        zeros(x.aval),
+        indices,
+        ct,
+        dimension_numbers=ScatterDimensionNumbers(*dimension_numbers),
+        indices_are_sorted=indices_are_sorted,
+        unique_indices=unique_indices,
+        mode=mode,
+        update_jaxpr=combination("add", x.dtype),
+        update_consts=(),
+    )
+    return [added, None]
+
+
+def _batch(
+    axis: Axis,
+    args: Sequence[Any],
+    dims: Sequence[int | None],
+    *,
+    dimension_numbers: GatherDimensionNumbers,
+    slice_sizes: Axes,
+    **params: Any,
+) -> tuple[Any, int]:
+    """A batch of operands alone is one more axis of the windows, a batch of indices one more axis of these, both together batching axes.
+    No axis has to be moved but that of the indices behind the index vectors."""
+    (x, indices), (d, k) = args, dims
+    offsets, collapsed, start_map, batching, indices_batching = dimension_numbers
+    if k is not None and k == len(indices.shape) - 1:
+        indices, k = to_front(indices, k, axis.size), 0
+    if d is not None:
+        collapsed, start_map, batching = (shifted(axes, d) for axes in (collapsed, start_map, batching))
+    if k is None:
+        assert d is not None
+        before = d - sum(a < d for a in (*collapsed, *batching))
+        out = offsets[before - 1] + 1 if before else 0
+        offsets = inserted(shifted(offsets, out), before, out)
+        slice_sizes = inserted(slice_sizes, d, axis.size)
+    else:
+        index_axes = [a for a in range(len(offsets) + len(indices.shape) - 2) if a not in offsets]
+        out = index_axes[k] if k < len(index_axes) else len(offsets) + len(index_axes)
+        offsets, indices_batching = shifted(offsets, out), shifted(indices_batching, k)
+        if d is not None:
+            batching, indices_batching = joint_axes(batching, indices_batching, d, k)
+            slice_sizes = inserted(slice_sizes, d, min(axis.size, 1))
+    numbers = GatherDimensionNumbers(offsets, collapsed, start_map, batching, indices_batching)
+    return gather(x, indices, dimension_numbers=numbers, slice_sizes=slice_sizes, **params), out
+
+
+gather = Op(
+    "gather",
+    typ=_typ,
+    oracle=_oracle,
+    lower=_lower,
+    samples=_samples,
+    jvp=_jvp,
+    transpose=_transpose,
+    batch=_batch,
+)

@@ -13,12 +13,15 @@ from typing import Any, final
 
 import numpy as np
 
+from steno._native import ArrayImpl, current_trace
 from steno.core import dtypes
-from steno.core.aval import ShapedArray
+from steno.core.aval import ShapedArray, typeof
 from steno.core.errors import JaxRuntimeError
-from steno.core.interpret import to_array
+from steno.core.interpret import to_array, to_ndarray
 from steno.core.op import Op
+from steno.core.record import record
 from steno.ir.kinds import Host
+from steno.transforms.rules import Axis, ForOp, insert_axis, to_front, zeros
 
 
 @final
@@ -106,11 +109,74 @@ def _arrays(args: Sequence[np.ndarray]) -> list[Any]:
     return [to_array(x, ShapedArray(np.shape(x), np.asarray(x).dtype)) for x in args]
 
 
+# Batches
+
+
+@final
+@record(frozen=True)
+class ForEach:
+    """A callback called for each element of a batch, in order. `dims`: the batch axes of its arguments (None: the same for all).
+    `result_avals` are those of one call, whose other results are ignored; those of all calls are stacked along a new first axis."""
+
+    name: str
+    callback: Callable[..., Any]
+    size: int
+    dims: tuple[int | None, ...]
+    result_avals: tuple[ShapedArray, ...] = ()
+
+    def __call__(self, *arrays: Any) -> list[ArrayImpl]:
+        columns = [[x] * self.size if d is None else _elements(x, d) for x, d in zip(arrays, self.dims, strict=True)]
+        results = []
+        for k in range(self.size):
+            out = self.callback(*(column[k] for column in columns))
+            if self.result_avals:
+                results.append(check_results(self.name, out, self.result_avals))
+        return [_stacked([r[k] for r in results], a, self.size) for k, a in enumerate(self.result_avals)]
+
+
+def _elements(x: ArrayImpl, dim: int) -> list[ArrayImpl]:
+    """The elements of a batch."""
+    values = np.moveaxis(to_ndarray(x), dim, 0)
+    aval = x.aval.update(shape=values.shape[1:])
+    return [to_array(v, aval) for v in values]
+
+
+def _stacked(column: Sequence[np.ndarray], aval: ShapedArray, size: int) -> ArrayImpl:
+    (batched,) = batched_avals([aval], size)
+    return ArrayImpl.from_numpy(np.stack(column), batched) if size else zeros(batched)
+
+
+def _bind(op: Op, args: Sequence[Any], params: dict[str, Any], result_avals: Sequence[ShapedArray] = ()) -> list[Any]:
+    """The op on these operands. Where nothing is traced the function is called at once: no program is compiled, and kept, for it."""
+    if current_trace() is not None:
+        return op(*args, **params)
+    arrays = [x if isinstance(x, ArrayImpl) else to_array(to_ndarray(x), typeof(x)) for x in args]
+    lower: Any = op.lower
+    out = lower([x.aval for x in arrays], result_avals, **params).callback(*arrays)
+    return [ArrayImpl.from_numpy(x._value if isinstance(x, ArrayImpl) else x, a) for x, a in zip(out, result_avals, strict=True)]
+
+
+def batched_avals(avals: Sequence[ShapedArray], size: int) -> tuple[ShapedArray, ...]:
+    return tuple(a.update(shape=(size, *a.shape)) for a in avals)
+
+
 # debug_callback, debug_print
 
 
 def _debug_effect(params: dict[str, Any]) -> set[Effect]:
     return {ordered_debug_effect if params["ordered"] else debug_effect}
+
+
+def _debug_jvp(op: Op) -> Callable[..., tuple[list[Any], list[Any]]]:
+    """Shows the values; tangents are not looked at."""
+    return lambda primals, tangents, **params: (_bind(op, primals, params), [])
+
+
+def _debug_callback_batch(
+    axis: Axis, args: Sequence[Any], dims: Sequence[int | None], *, callback: Callable[..., Any], **params: Any
+) -> tuple[list[Any], list[Any]]:
+    callback = ForEach("debug_callback", callback, axis.size, tuple(dims))
+    return _bind(debug_callback, args, {"callback": callback, **params}), []
 
 
 debug_callback = Op(
@@ -120,6 +186,8 @@ debug_callback = Op(
     lower=lambda avals_in, avals_out, *, callback, effect, **params: Host(ignoring(callback), effect.ordered),
     effects=lambda *avals, effect, **params: {effect},
     multiple_results=True,
+    jvp=ForOp(_debug_jvp),
+    batch=_debug_callback_batch,
 )
 """callback, effect (`debug_effect` or `ordered_debug_effect`), partitioned."""
 
@@ -142,8 +210,26 @@ def print_formatted(
         logging_record(text)
 
 
+@final
+@record(frozen=True)
+class Printer:
+    """`print_formatted` with these parameters, as a callback."""
+
+    params: tuple[tuple[str, Any], ...]
+
+    def __call__(self, *arrays: Any) -> None:
+        print_formatted(arrays, **dict(self.params))
+
+
 def _print_host(params: dict[str, Any]) -> Callable[..., list[np.ndarray]]:
-    return ignoring(lambda *arrays: print_formatted(arrays, **params))
+    return ignoring(Printer(tuple(params.items())))
+
+
+def _debug_print_batch(axis: Axis, args: Sequence[Any], dims: Sequence[int | None], **params: Any) -> tuple[list[Any], list[Any]]:
+    """A callback that prints each element."""
+    (effect,) = _debug_effect(params)
+    callback = ForEach("debug_print", Printer(tuple(params.items())), axis.size, tuple(dims))
+    return _bind(debug_callback, args, {"callback": callback, "effect": effect, "partitioned": params["partitioned"]}), []
 
 
 debug_print = Op(
@@ -153,6 +239,8 @@ debug_print = Op(
     lower=lambda avals_in, avals_out, **params: Host(_print_host(params), params["ordered"]),
     effects=lambda *avals, **params: _debug_effect(params),
     multiple_results=True,
+    jvp=ForOp(_debug_jvp),
+    batch=_debug_print_batch,
 )
 """fmt, in_tree (a PyTreeDef of (args, kwargs)), static_args, np_printoptions (items), has_placeholders (else fmt is printed as it is),
 ordered, logging_record (what logs the text; None prints it), partitioned."""
@@ -176,7 +264,7 @@ def _callback_lower(name: str) -> Callable[..., Host]:
     def lower(
         avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedArray], *, callback: Any, ordered: bool = False, **params: Any
     ) -> Host:
-        return Host(returning(name, callback, avals_out), ordered)
+        return Host(returning(name, callback, avals_out), ordered, pure=name == "pure_callback")
 
     return lower
 
@@ -203,6 +291,39 @@ def _callback_samples(**params: Any) -> Callable[[], Iterable[Any]]:
     return samples
 
 
+def _pure_jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
+    raise ValueError("pure_callback: Python functions have no derivative (JVP); give the function that calls it one with custom_jvp")
+
+
+def _pure_batch(
+    axis: Axis,
+    args: Sequence[Any],
+    dims: Sequence[int | None],
+    *,
+    callback: Callable[..., Any],
+    result_avals: tuple[ShapedArray, ...],
+    vmap_method: str | None,
+    **params: Any,
+) -> tuple[list[Any], list[int]]:
+    size = axis.size
+    if vmap_method in ("sequential", "sequential_unrolled"):
+        callback = ForEach("pure_callback", callback, size, tuple(dims), result_avals)
+    elif vmap_method == "broadcast_all":
+        args = [to_front(x, d, size) for x, d in zip(args, dims, strict=True)]
+    elif vmap_method == "expand_dims":
+        args = [insert_axis(x, 0) if d is None else to_front(x, d, size) for x, d in zip(args, dims, strict=True)]
+    elif vmap_method == "legacy_vectorized":
+        args = [x if d is None else to_front(x, d, size) for x, d in zip(args, dims, strict=True)]
+    else:
+        raise NotImplementedError(
+            f"vmap of pure_callback: say how with vmap_method='sequential', 'sequential_unrolled', 'expand_dims', 'broadcast_all' or "
+            f"'legacy_vectorized', got {vmap_method!r}"
+        )
+    avals = batched_avals(result_avals, size)
+    out = _bind(pure_callback, args, {"callback": callback, "result_avals": avals, "vmap_method": vmap_method, **params}, avals)
+    return out, [0] * len(out)
+
+
 pure_callback = Op(
     "pure_callback",
     typ=_callback_typ,
@@ -210,8 +331,33 @@ pure_callback = Op(
     lower=_callback_lower("pure_callback"),
     multiple_results=True,
     samples=_callback_samples(vmap_method=None),
+    jvp=_pure_jvp,
+    batch=_pure_batch,
 )
 """callback, result_avals, sharding, vmap_method. Without effects: may run any number of times, also none."""
+
+
+def _io_jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
+    raise ValueError("io_callback: Python functions have no derivative (JVP); stop_gradient of the arguments gives it values alone")
+
+
+def _io_batch(
+    axis: Axis,
+    args: Sequence[Any],
+    dims: Sequence[int | None],
+    *,
+    callback: Callable[..., Any],
+    result_avals: tuple[ShapedArray, ...],
+    ordered: bool,
+    **params: Any,
+) -> tuple[list[Any], list[int]]:
+    if ordered:
+        raise ValueError("vmap of io_callback: ordered callbacks cannot be mapped; there is no order among the elements of a batch")
+    mapped = ForEach("io_callback", callback, axis.size, tuple(dims), result_avals)
+    avals = batched_avals(result_avals, axis.size)
+    out = _bind(io_callback, args, {"callback": mapped, "result_avals": avals, "ordered": ordered, **params}, avals)
+    return out, [0] * len(out)
+
 
 io_callback = Op(
     "io_callback",
@@ -221,5 +367,7 @@ io_callback = Op(
     effects=lambda *avals, ordered, **params: {ordered_io_effect if ordered else io_effect},
     multiple_results=True,
     samples=_callback_samples(ordered=False),
+    jvp=_io_jvp,
+    batch=_io_batch,
 )
 """callback, result_avals, sharding, ordered. Runs once for each evaluation, in program order among ordered ones."""

@@ -110,9 +110,7 @@ def _linear_transpose(cts: Sequence[Any], *args: Any, const_lengths: LinearSolve
         raise NotImplementedError("transpose of custom_linear_solve: it is linear in b alone")
     back = [x for c in LinearSolve(*constants).transposed() for x in c]
     n = len(b)
-    out = custom_linear_solve(
-        *back, *map(instantiate, cts[:n]), const_lengths=const_lengths.transposed(), jaxprs=jaxprs.transposed()
-    )
+    out = custom_linear_solve(*back, *map(instantiate, cts[:n]), const_lengths=const_lengths.transposed(), jaxprs=jaxprs.transposed())
     return [*[None] * len(back), *(ct if type(x) is Linear else None for ct, x in zip(out[:n], b, strict=True))]
 
 
@@ -207,4 +205,3 @@ custom_root = Op(
     subprograms=_programs,
 )
 """const_lengths, jaxprs: `Root`s."""
-

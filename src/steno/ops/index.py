@@ -5,39 +5,36 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from steno.core import dtypes
 from steno.core.aval import ShapedArray
 from steno.core.op import Op
-from steno.ir.expr import Builder, Narrow, Scalar
-from steno.ir.index import ZERO, Index, Value
+from steno.ir.expr import Builder, Scalar
+from steno.ir.index import Index
 from steno.ir.kinds import Map, Read, Update
+from steno.ops.gather import gather
+from steno.ops.join import stack
 from steno.ops.samples import filled, sample_dtypes
+from steno.ops.scatter import scatter
 from steno.ops.shape import same_dtype
+from steno.ops.windows import Axes, GatherDimensionNumbers, GatherScatterMode, ScatterDimensionNumbers, clamped
+from steno.transforms.rules import (
+    Axis,
+    Linear,
+    align,
+    broadcast,
+    full,
+    insert_axis,
+    inserted,
+    instantiate,
+    reshape,
+    shifted,
+    to_front,
+    zeros,
+)
 
-INT64 = np.dtype("int64")
-
-
-def as_int64(b: Builder, i: Scalar, high: int) -> tuple[Scalar, bool]:
-    """An integer scalar as int64; whether it is known not to be negative. A uint64 beyond `high` becomes high + 1, never negative."""
-    kind = dtypes.kind(i.dtype)
-    if kind == "u" and i.dtype.itemsize == 8:
-        i = b.min(i, high + 1)
-    return b.convert(i, INT64), kind == "u"
-
-
-def clamped(b: Builder, i: Scalar, high: int) -> Index:
-    """`min(max(i, 0), high)` as an Index. `high` >= 0."""
-    if high == 0:
-        return ZERO
-    at, natural = as_int64(b, i, high)
-    if not natural:
-        at = b.max(at, 0)
-    if i.dtype.itemsize == 8 or isinstance(i, Narrow) or ml_dtypes.iinfo(i.dtype).max > high:
-        at = b.min(at, high)
-    return Index(at.attr) if at.op == "const" else Index(0, ((Value(at, 0, high), 1),))
+Dims = Sequence[int | None]
 
 
 def clamp_starts(starts: Sequence[Any], shape: Sequence[int], sizes: Sequence[int]) -> list[int]:
@@ -104,7 +101,76 @@ def _slice_samples() -> Iterable[Any]:
     yield (filled((3, 1), "float32"), np.int32(2), np.int32(2)), dict(slice_sizes=(0, 1))
 
 
-dynamic_slice = Op("dynamic_slice", typ=_slice_typ, oracle=_slice_oracle, lower=_slice_lower, samples=_slice_samples)
+def _slice_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, slice_sizes: tuple[int, ...]) -> tuple[Any, Any]:
+    x, *starts = primals
+    return dynamic_slice(x, *starts, slice_sizes=slice_sizes), dynamic_slice(tangents[0], *starts, slice_sizes=slice_sizes)
+
+
+def _slice_transpose(ct: Any, x: Linear, *starts: Any, slice_sizes: tuple[int, ...]) -> list[Any]:
+    return [dynamic_update_slice(zeros(x.aval), ct, *starts), *[None] * len(starts)]
+
+
+def _with_start(starts: Sequence[Any], dim: int) -> list[Any]:
+    """Starts of an element --> those of the whole batch, whose axis is `dim`."""
+    zero = full((), 0, starts[0].dtype if starts else dtypes.int32)
+    return [*starts[:dim], zero, *starts[dim:]]
+
+
+def _moving(shape: Sequence[int], sizes: Sequence[int]) -> Axes:
+    """The axes along which a window has room to move: elsewhere its start, clamped, is 0."""
+    return tuple(d for d, (n, s) in enumerate(zip(shape, sizes, strict=True)) if s < n)
+
+
+def _index_vectors(size: int, starts: Sequence[Any], dims: Dims, axes: Axes) -> Any:
+    """The starts along some axes as an array of index vectors, one for each element of the batch."""
+    columns = [starts[d] if dims[d] is not None else broadcast(starts[d], (size,)) for d in axes]
+    return reshape(columns[0], (size, 1)) if len(columns) == 1 else stack(*columns, axis=1)
+
+
+def _slice_batch(axis: Axis, args: Sequence[Any], dims: Dims, *, slice_sizes: tuple[int, ...]) -> tuple[Any, int | None]:
+    """Starts that differ among elements make it a gather."""
+    (x, *starts), (d, *start_dims) = args, dims
+    shape = [n for k, n in enumerate(x.shape) if k != d]
+    axes = _moving(shape, slice_sizes)
+    if all(start_dims[k] is None for k in axes):
+        if d is None:
+            return dynamic_slice(x, *_unbatched(starts, start_dims), slice_sizes=slice_sizes), None
+        sizes = inserted(slice_sizes, d, axis.size)
+        return dynamic_slice(x, *_with_start(_unbatched(starts, start_dims), d), slice_sizes=sizes), d
+    window, indices = tuple(range(1, len(shape) + 1)), _index_vectors(axis.size, starts, start_dims, axes)
+    if d is None:
+        numbers = GatherDimensionNumbers(window, (), axes)
+    else:
+        numbers = GatherDimensionNumbers(window, (), shifted(axes, d), (d,), (0,))
+        slice_sizes = inserted(slice_sizes, d, min(axis.size, 1))
+    out = gather(
+        x,
+        indices,
+        dimension_numbers=numbers,
+        slice_sizes=slice_sizes,
+        indices_are_sorted=False,
+        unique_indices=False,
+        mode=GatherScatterMode.CLIP,
+        fill_value=None,
+    )
+    return out, 0
+
+
+def _unbatched(starts: Sequence[Any], dims: Dims) -> list[Any]:
+    """Batched starts, which do not matter, --> 0."""
+    return [i if d is None else full((), 0, i.dtype) for i, d in zip(starts, dims, strict=True)]
+
+
+dynamic_slice = Op(
+    "dynamic_slice",
+    typ=_slice_typ,
+    oracle=_slice_oracle,
+    lower=_slice_lower,
+    samples=_slice_samples,
+    jvp=_slice_jvp,
+    transpose=_slice_transpose,
+    batch=_slice_batch,
+)
 
 
 # dynamic_update_slice
@@ -124,7 +190,7 @@ def _update_typ(x: ShapedArray, update: ShapedArray, *starts: ShapedArray) -> Sh
 
 
 def _update_oracle(x: np.ndarray, update: np.ndarray, *starts: np.ndarray) -> np.ndarray:
-    out = x.copy()
+    out = np.array(x)
     at = clamp_starts(starts, x.shape, update.shape)
     out[tuple(slice(i, i + s) for i, s in zip(at, update.shape, strict=True))] = update
     return out
@@ -152,6 +218,56 @@ def _update_samples() -> Iterable[Any]:
     yield (filled((3, 1), "float32"), filled((0, 1), "float32"), np.uint8(2), np.uint8(2)), {}
 
 
+def _update_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+    x, update, *starts = primals
+    out = dynamic_update_slice(x, update, *starts)
+    return out, dynamic_update_slice(instantiate(tangents[0]), instantiate(tangents[1]), *starts)
+
+
+def _update_transpose(ct: Any, x: Any, update: Any, *starts: Any) -> list[Any]:
+    out: list[Any] = [None] * (2 + len(starts))
+    if type(x) is Linear:
+        out[0] = dynamic_update_slice(ct, full(update.shape, 0, ct.dtype), *starts)
+    if type(update) is Linear:
+        out[1] = dynamic_slice(ct, *starts, slice_sizes=update.shape)
+    return out
+
+
+def _update_batch(axis: Axis, args: Sequence[Any], dims: Dims) -> tuple[Any, int | None]:
+    """Starts that differ among elements make it a scatter."""
+    (x, update, *starts), (d, update_dim, *start_dims) = args, dims
+    rank = len(starts)
+    shape, window = ([n for k, n in enumerate(y.shape) if k != at] for y, at in ((x, d), (update, update_dim)))
+    axes = _moving(shape, window)
+    if all(start_dims[k] is None for k in axes):
+        starts = _unbatched(starts, start_dims)
+        if d is None and update_dim is None:
+            return dynamic_update_slice(x, update, *starts), None
+        (x, update), d = align(axis, (x, update), (d, update_dim))
+        return dynamic_update_slice(x, update, *_with_start(starts, d)), d
+    x, d = (to_front(x, None, axis.size), 0) if d is None else (x, d)
+    update, update_dim = (insert_axis(update, 0, axis.size), 0) if update_dim is None else (update, update_dim)
+    numbers = ScatterDimensionNumbers(
+        update_window_dims=tuple(k for k in range(rank + 1) if k != update_dim),
+        inserted_window_dims=(),
+        scatter_dims_to_operand_dims=shifted(axes, d),
+        operand_batching_dims=(d,),
+        scatter_indices_batching_dims=(0,),
+    )
+    out = scatter(
+        x,
+        _index_vectors(axis.size, starts, start_dims, axes),
+        update,
+        dimension_numbers=numbers,
+        indices_are_sorted=True,
+        unique_indices=True,
+        mode=GatherScatterMode.CLIP,
+        update_jaxpr=None,
+        update_consts=(),
+    )
+    return out, d
+
+
 dynamic_update_slice = Op(
     "dynamic_update_slice",
     typ=_update_typ,
@@ -159,4 +275,7 @@ dynamic_update_slice = Op(
     lower=_update_lower,
     aliases=lambda **params: ((0, 0),),
     samples=_update_samples,
+    jvp=_update_jvp,
+    transpose=_update_transpose,
+    batch=_update_batch,
 )

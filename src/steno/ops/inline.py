@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from steno.core.aval import ShapedArray
 from steno.core.errors import MissingRule
 from steno.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, Var, open_jaxpr
-from steno.core.op import Op, rule
+from steno.core.op import OPS, Op, rule
 from steno.core.trace import trace_to_jaxpr
 from steno.ir.expr import Builder, Expr, Scalar
 from steno.ir.index import Index
 from steno.ir.kinds import Map
+
+
+@functools.cache
+def combination(name: str, dtype: Any) -> Jaxpr:
+    """The `update_jaxpr` of `scatter-<name>`: `{ lambda ; a b. let c = <name> a b in (c,) }`. One object for each name and dtype."""
+    op = OPS[name]
+    scalar = ShapedArray((), dtype)
+    return trace_to_jaxpr(lambda old, update: [op(old, update)], [scalar, scalar]).jaxpr
 
 
 def scalar_function(program: Jaxpr | ClosedJaxpr) -> Callable[..., list[Scalar]]:

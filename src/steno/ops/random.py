@@ -13,7 +13,7 @@ otherwise       all words wanted are numbered; with h half their number (rounded
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,8 +25,10 @@ from steno.core.op import Op
 from steno.ir.expr import Builder, Expr, Pair, Scalar
 from steno.ir.index import Index, linear
 from steno.ir.kinds import Map, Read
-from steno.ops.families import FLOAT, elementwise
+from steno.ops.arithmetic import mul
+from steno.ops.families import FLOAT, common_shape, elementwise, elementwise_lower
 from steno.ops.oracle import direct, primitive
+from steno.transforms.rules import ELEMENTWISE, Axis, ForOp, align_elementwise, broadcast, by_argument, by_operand, to_front
 
 U32, U64 = np.dtype("uint32"), np.dtype("uint64")
 ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
@@ -169,6 +171,12 @@ def _threefry_samples() -> Iterable[Any]:
         yield tuple(_uints(s, k) for k, s in enumerate(shapes)), {}
 
 
+def _threefry_batch(axis: Axis, args: Sequence[Any], dims: Sequence[int | None]) -> tuple[list[Any], list[int]]:
+    args, dim = align_elementwise(axis, args, dims)
+    shape = common_shape("threefry2x32", [x.aval for x in args])
+    return threefry2x32(*(broadcast(x, shape) if x.shape else x for x in args)), [dim, dim]
+
+
 threefry2x32 = Op(
     "threefry2x32",
     typ=_threefry_typ,
@@ -177,6 +185,7 @@ threefry2x32 = Op(
     multiple_results=True,
     cost=lambda avals_in, avals_out: NS_PER_BLOCK * avals_out[0].size,
     samples=_threefry_samples,
+    batch=_threefry_batch,
 )
 
 
@@ -220,7 +229,9 @@ def _show_impl(params: dict[str, Any]) -> dict[str, Any]:
     return {"impl": params["impl"].tag}
 
 
-random_seed = Op("random_seed", typ=_seed_typ, oracle=_seed_oracle, lower=_seed_lower, samples=_seed_samples, show=_show_impl)
+random_seed = Op(
+    "random_seed", typ=_seed_typ, oracle=_seed_oracle, lower=_seed_lower, samples=_seed_samples, show=_show_impl, batch=ELEMENTWISE
+)
 """Integers --> keys (their high and low words)."""
 
 
@@ -237,6 +248,18 @@ def _wrap_lower(avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedArray
     return Map(body)
 
 
+def _wrap_batch(axis: Axis, args: Sequence[Any], dims: Sequence[int], *, impl: dtypes.KeyDType) -> tuple[Any, int]:
+    (words,), (d,) = args, dims
+    if d == len(words.shape) - 1:
+        words, d = to_front(words, d, axis.size), 0
+    return random_wrap(words, impl=impl), d
+
+
+def _keys_first(op: Op) -> Callable[..., tuple[Any, int]]:
+    """batch of an op of keys whose result has the keys' axes, then others: what a key gives depends on itself alone."""
+    return lambda axis, args, dims, **params: (op(*args, **params), dims[0])
+
+
 random_wrap = Op(
     "random_wrap",
     typ=_wrap_typ,
@@ -244,6 +267,7 @@ random_wrap = Op(
     lower=_wrap_lower,
     samples=lambda: (((_uints(s, 1),), dict(impl=dtypes.key_fry)) for s in [(2,), (3, 2), (0, 2), (2, 1, 2)]),
     show=_show_impl,
+    batch=_wrap_batch,
 )
 """uint32 words --> keys."""
 
@@ -276,6 +300,7 @@ random_unwrap = Op(
     oracle=lambda keys: np.stack(key_words(keys), axis=-1),
     lower=_unwrap_lower,
     samples=lambda: _key_samples((), (3,), (0,), (2, 1)),
+    batch=ForOp(_keys_first),
 )
 """Keys --> their words."""
 
@@ -291,6 +316,7 @@ random_clone = Op(
     oracle=lambda keys: keys.copy(),
     lower=lambda avals_in, avals_out: Map(lambda b, indices, reads: reads[0](indices), view=True, flat=True),
     samples=lambda: _key_samples((), (2, 3)),
+    batch=ELEMENTWISE,
 )
 """The same keys, to be used again on purpose."""
 
@@ -302,32 +328,27 @@ def _fold_in_typ(keys: ShapedArray, data: ShapedArray) -> ShapedArray:
     check_keys("random_fold_in", keys)
     if data.dtype != U32:
         raise TypeError(f"random_fold_in: data must be uint32, got {data.str_short()}")
-    if keys.shape != data.shape and keys.shape and data.shape:
-        raise TypeError(f"random_fold_in: keys and data must have one shape or be scalars, got {keys.shape} and {data.shape}")
-    return key_aval(keys.shape or data.shape)
+    return key_aval(common_shape("random_fold_in", (keys, data)))
 
 
 def _fold_in_oracle(keys: np.ndarray, data: np.ndarray) -> np.ndarray:
     return join_words(*threefry_arrays(*key_words(keys), 0, data))
 
 
-def _fold_in_lower(avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedArray]) -> Map:
-    keys, data = avals_in
-
-    def body(b: Builder, indices: Sequence[Index], reads: Sequence[Read]) -> Pair:
-        key, word = reads[0](indices if keys.ndim else ()), reads[1](indices if data.ndim else ())
-        return b.pair(dtypes.key_fry, *threefry_code(b, key.first, key.second, b.constant(0, U32), word))
-
-    return Map(body, flat=True)
+def _fold_in_code(b: Builder, key: Pair, word: Expr) -> Pair:
+    return b.pair(dtypes.key_fry, *threefry_code(b, key.first, key.second, b.constant(0, U32), word))
 
 
 random_fold_in = Op(
     "random_fold_in",
     typ=_fold_in_typ,
     oracle=_fold_in_oracle,
-    lower=_fold_in_lower,
+    lower=elementwise_lower(_fold_in_code),
     cost=lambda avals_in, avals_out: NS_PER_BLOCK * avals_out[0].size,
-    samples=lambda: [((_sample_keys(k), _uints(d, 4)), {}) for k, d in [((), ()), ((3,), (3,)), ((), (4,)), ((2, 2), ()), ((0,), (0,))]],
+    samples=lambda: [
+        ((_sample_keys(k), _uints(d, 4)), {}) for k, d in [((), ()), ((3,), (3,)), ((), (4,)), ((2, 2), ()), ((0,), (0,)), ((2, 1), (1, 3))]
+    ],
+    batch=ELEMENTWISE,
 )
 """The keys' blocks of counter (0, data), as keys."""
 
@@ -389,6 +410,7 @@ random_split = Op(
         for s in _key_samples((), (2, 1), (0,), shape=shape, partitionable=partitionable)
     ],
     show=lambda params: {"shape": params["shape"]},
+    batch=ForOp(_keys_first),
 )
 
 
@@ -463,6 +485,7 @@ random_bits = Op(
         for s in _key_samples((), (2,), bit_width=width, shape=shape, partitionable=partitionable)
     ],
     show=lambda params: {k: params[k] for k in ("bit_width", "shape")},
+    batch=ForOp(_keys_first),
 )
 """Uniform unsigned integers of `bit_width` bits, `shape` of them for each key."""
 
@@ -487,6 +510,17 @@ def _fma_code(b: Builder, x: Scalar, y: Scalar, z: Scalar) -> Scalar:
     return b.add(b.mul(x, y), z)
 
 
-fma = elementwise("fma", FLOAT, FLOAT, FLOAT, oracle=_fma_oracle, scalar=_fma_code, exact=True)
+fma = elementwise(
+    "fma",
+    FLOAT,
+    FLOAT,
+    FLOAT,
+    oracle=_fma_oracle,
+    scalar=_fma_code,
+    exact=True,
+    jvp=by_argument(lambda g, out, x, y, z: mul(g, y), lambda g, out, x, y, z: mul(x, g), lambda g, out, x, y, z: g),
+    transpose=by_operand(lambda ct, x, y, z: mul(ct, y), lambda ct, x, y, z: mul(x, ct), lambda ct, x, y, z: ct),
+    batch=ELEMENTWISE,
+)
 """x * y + z as JAX's compiled `uniform` computes it on a CPU: rounded once (float16 in float32 and once more); bfloat16 and narrower floats
 round the product too."""

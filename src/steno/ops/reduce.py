@@ -14,19 +14,43 @@ import numpy as np
 
 from steno.core import dtypes
 from steno.core.aval import ShapedArray, typed_scalar
-from steno.core.jaxpr import ClosedJaxpr, Jaxpr, open_jaxpr
+from steno.core.jaxpr import ClosedJaxpr, Jaxpr, eval_jaxpr, open_jaxpr
 from steno.core.op import Op
 from steno.core.trace import trace_to_jaxpr
 from steno.ir.expr import I64, Builder, Expr, Scalar
 from steno.ir.kinds import Cumulative, Map, Reduce
 from steno.ir.narrow import FORMATS
-from steno.ops.arithmetic import add, less, max_, maximum, minimum, mul
-from steno.ops.compare import lt, select_n
-from steno.ops.families import ANY, BOOL, INT, NUMBER, REAL, Domain, check_domain, edges, ordered
+from steno.ops.arithmetic import add, div, less, max_, maximum, minimum, mul
+from steno.ops.compare import eq, lt, select_n
+from steno.ops.families import ANY, BOOL, INT, NUMBER, REAL, Domain, check_domain, converted, edges, later as op_named, operandwise, ordered
 from steno.ops.inline import lanes_function, scalar_function
+from steno.ops.join import concatenate
 from steno.ops.oracle import Oracle, as_dtype, complex_mul, earlier, fold, highest, later, lowest, widen
 from steno.ops.samples import filled, small
-from steno.ops.shape import broadcast_in_dim, concatenate, reshape, slice_, squeeze, transpose
+from steno.ops.scan import scan
+from steno.ops.shape import broadcast_in_dim, pad, reshape, rev, slice_, squeeze, transpose
+from steno.transforms import rules
+from steno.transforms.batching import batch_flat, batch_jaxpr
+from steno.transforms.forward import jvp_flat
+from steno.transforms.linearize import linearize_flat
+from steno.transforms.rules import (
+    LINEAR,
+    ZERO as NO_DERIVATIVE,
+    Axis,
+    Linear,
+    Zero,
+    align,
+    broadcast,
+    by_argument,
+    by_operand,
+    full,
+    permute,
+    reduction as dropping,
+    shifted,
+    sum_over,
+    to_dim,
+    zero_of,
+)
 
 Shape = tuple[int, ...]
 
@@ -49,6 +73,15 @@ def accumulator(dtype: Any) -> Any:
     return dtype if f is None else f.value
 
 
+cumprod = op_named("cumprod")
+
+
+def previous(x: Any, axis: int, reverse: bool, first: Any) -> Any:
+    """x moved by one place along an axis, to higher positions (lower ones with `reverse`), `first` coming in."""
+    widths = (-1, 1, 0) if reverse else (1, -1, 0)
+    return pad(x, full((), first, x.dtype), padding_config=tuple(widths if a == axis else (0, 0, 0) for a in range(len(x.shape))))
+
+
 def _identity_lower(avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedArray], **params: Any) -> Map:
     return Map(lambda b, indices, reads: reads[0](indices), view=True, flat=True)
 
@@ -60,11 +93,12 @@ def reduction(
     identity: Callable[[Any], Any],
     combine: Callable[[Builder, Scalar, Scalar], Scalar],
     oracle: Callable[[np.ndarray, np.ndarray], np.ndarray],
-    wanted: str | None = None,
     filler: Callable[..., np.ndarray] = filled,
-    **rules: Any,
+    jvp: Any = NO_DERIVATIVE,
+    transpose: Callable[..., Any] | None = None,
 ) -> Op:
-    """A fold of the elements along `axes`. `identity(dtype)`: the neutral element of the dtype; `oracle(acc, x)`: `combine` on ndarrays."""
+    """A fold of the elements along `axes`. `identity(dtype)`: the neutral element of the dtype; `oracle(acc, x)`: `combine` on ndarrays;
+    `jvp(g, out, x, **params)` or a rule: the tangent; `transpose(ct, x, **params)`: the cotangent, of a linear one."""
 
     def typ(x: ShapedArray, *, axes: Shape, out_sharding: Any = None) -> ShapedArray:
         check_domain(name, x, domain)
@@ -119,26 +153,77 @@ def reduction(
         ]:
             yield (small(shape, main, 1) if math.prod(shape) > 1000 else filler(shape, main, 1),), {"axes": axes}
 
-    return Op(name, typ=typ, oracle=Oracle(specification), lower=lower, samples=samples, **rules)
+    return Op(
+        name,
+        typ=typ,
+        oracle=Oracle(specification),
+        lower=lower,
+        samples=samples,
+        jvp=operandwise(jvp, by_argument),
+        transpose=operandwise(transpose, by_operand),
+        batch=dropping("axes"),
+    )
 
 
 def _constant(value: Any) -> Callable[[Any], Any]:
     return lambda dtype: value
 
 
-reduce_sum = reduction("reduce_sum", NUMBER, identity=_constant(0), combine=lambda b, p, q: b.add(p, q), oracle=np.add)
+def _spread(ct: Any, x: Linear, *, axes: Shape, **_: Any) -> Any:
+    return broadcast(ct, x.shape, [d for d in range(x.ndim) if d not in axes])
+
+
+reduce_sum = reduction(
+    "reduce_sum",
+    NUMBER,
+    identity=_constant(0),
+    combine=lambda b, p, q: b.add(p, q),
+    oracle=np.add,
+    jvp=LINEAR,
+    transpose=_spread,
+)
+
+
+def _prod_tangent(g: Any, out: Any, x: Any, *, axes: Shape, **_: Any) -> Any:
+    if math.prod(x.shape[a] for a in axes) == 1:
+        return sum_over(g, axes)
+    return sum_over(mul(g, _product_of_others(x, axes)), axes)
+
+
+def _product_of_others(x: Any, axes: Shape) -> Any:
+    """For each element the product of the others along the axes: those before it times those behind it, whatever is zero."""
+    order = (*axes, *(a for a in range(len(x.shape)) if a not in axes))
+    if len(axes) == 1:
+        flat, axis = x, axes[0]
+    else:
+        moved = permute(x, order)
+        flat, axis = rules.reshape(moved, (math.prod(moved.shape[: len(axes)]), *moved.shape[len(axes) :])), 0
+    if flat.shape[axis] == 2:
+        out = rev(flat, dimensions=(axis,))
+    else:
+        out = mul(*(previous(cumprod(flat, axis=axis, reverse=r), axis, r, 1) for r in (False, True)))
+    return out if len(axes) == 1 else permute(rules.reshape(out, moved.shape), [order.index(a) for a in range(len(order))])
+
+
 reduce_prod = reduction(
     "reduce_prod",
     NUMBER,
     identity=_constant(1),
     combine=lambda b, p, q: b.mul(p, q),
     oracle=lambda p, q: complex_mul(p, q) if p.dtype.kind == "c" else np.multiply(p, q),
+    jvp=_prod_tangent,
 )
 
 
-reduce_max = reduction("reduce_max", ANY, identity=lowest, combine=maximum, oracle=later)
+def _extremum_tangent(g: Any, out: Any, x: Any, *, axes: Shape, **_: Any) -> Any:
+    """The mean over the elements that are extreme."""
+    there = converted(eq(x, rules.reshape(out, tuple(1 if a in axes else n for a, n in enumerate(x.shape)))), x.dtype)
+    return div(sum_over(mul(g, there), axes), sum_over(there, axes))
+
+
+reduce_max = reduction("reduce_max", ANY, identity=lowest, combine=maximum, oracle=later, jvp=_extremum_tangent)
 """NaN if there is one; the least value of the dtype for no elements."""
-reduce_min = reduction("reduce_min", ANY, identity=highest, combine=minimum, oracle=earlier)
+reduce_min = reduction("reduce_min", ANY, identity=highest, combine=minimum, oracle=earlier, jvp=_extremum_tangent)
 
 _LOGIC = BOOL | (INT - frozenset((dtypes.int2, dtypes.int4, dtypes.uint2, dtypes.uint4)))
 
@@ -234,9 +319,19 @@ argmax = Op(
     oracle=Oracle(_arg_oracle(np.argmax)),
     lower=_arg_lower(lowest, lambda b, x, y: less(b, y, x)),
     samples=_arg_samples,
+    jvp=NO_DERIVATIVE,
+    batch=dropping("axes"),
 )
 """The position of the first NaN, else of the first greatest element, modulo the width of `index_dtype`."""
-argmin = Op("argmin", typ=_arg_typ("argmin"), oracle=Oracle(_arg_oracle(np.argmin)), lower=_arg_lower(highest, less), samples=_arg_samples)
+argmin = Op(
+    "argmin",
+    typ=_arg_typ("argmin"),
+    oracle=Oracle(_arg_oracle(np.argmin)),
+    lower=_arg_lower(highest, less),
+    samples=_arg_samples,
+    jvp=NO_DERIVATIVE,
+    batch=dropping("axes"),
+)
 
 # folds by a computation
 
@@ -325,12 +420,18 @@ def _running_lower(avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedAr
     return Cumulative(axis=0, reverse=False, identity=lambda b: tuple(b.const(0, a.dtype) for a in avals_in), combine=combine)
 
 
+def _running_batch(axis: Axis, args: Sequence[Any], dims: Sequence[int | None], *, jaxpr: Any) -> tuple[list[Any], list[int]]:
+    out = running_fold(*(to_dim(x, d, 1, axis.size) for x, d in zip(args, dims, strict=True)), jaxpr=jaxpr)
+    return out, [1] * len(out)
+
+
 running_fold = Op(
     "running_fold",
     typ=lambda *avals, jaxpr: list(avals),
     oracle=_running_oracle,
     lower=_running_lower,
     multiple_results=True,
+    batch=_running_batch,
 )
 """Of use to `reduce` only: fold by a computation along axis 0, beginning with the first elements; the first operand is True throughout."""
 
@@ -358,6 +459,57 @@ def _reduce_samples() -> Iterable[Any]:
         yield (small(shape, f), position, np.float32(-np.inf), np.int32(-1)), {**params, "jaxpr": largest}
 
 
-reduce_ = Op("reduce", typ=_reduce_typ, oracle=_reduce_oracle, expand=_reduce_expand, multiple_results=True, samples=_reduce_samples)
+def _as_scan(*args: Any, computation: Any, jaxpr: Jaxpr | ClosedJaxpr, dimensions: Shape) -> list[Any]:
+    """The fold as a loop over the elements to be folded, for what has no rule of its own: derivatives."""
+    n = len(args) // 2
+    shape, axes = args[0].shape, sorted(dimensions)
+    kept = without(shape, axes)
+    count, width = math.prod(shape[a] for a in axes), math.prod(kept)
+    order = (*axes, *(a for a in range(len(shape)) if a not in axes))
+    rows = [rules.reshape(permute(x, order), (count, width)) for x in args[:n]]
+    closed = jaxpr if isinstance(jaxpr, ClosedJaxpr) else ClosedJaxpr(jaxpr, ())
+    body, _ = batch_jaxpr(closed, Axis(None, width), [True] * (2 * n), True)
+    starts = [broadcast(i, (width,), ()) for i in args[n:]]
+    out = scan(*starts, *rows, jaxpr=body, length=count, reverse=False, unroll=1, num_consts=0, num_carry=n)
+    return [rules.reshape(y, kept) for y in out]
+
+
+def _reduce_jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[list[Any], list[Any]]:
+    out, out_tangents, _ = jvp_flat(lambda *xs: (_as_scan(*xs, **params), ()), primals, tangents)
+    return out, out_tangents
+
+
+def _reduce_linearize(nonzero: Sequence[bool], *primals: Any, **params: Any) -> tuple[list[Any], Callable[..., list[Any]]]:
+    out, varying, program, _ = linearize_flat(lambda *xs: (_as_scan(*xs, **params), ()), primals, nonzero)
+
+    def lin(*tangents: Any) -> list[Any]:
+        moved = iter(eval_jaxpr(program.jaxpr, program.consts, *(t for t in tangents if type(t) is not Zero)))
+        return [next(moved) if v else zero_of(y) for y, v in zip(out, varying, strict=True)]
+
+    return out, lin
+
+
+def _reduce_batch(axis: Axis, args: Sequence[Any], dims: Sequence[int | None], **params: Any) -> tuple[list[Any], list[Any]]:
+    """Initial values that differ between elements of the batch are put in front of what is folded."""
+    n = len(args) // 2
+    if any(d is not None for d in dims[n:]):
+        return batch_flat(lambda *xs: _reduce_expand(*xs, **params), axis, args, dims)
+    operands, dim = align(axis, args[:n], dims[:n])
+    dimensions = params["dimensions"]
+    out = reduce_(*operands, *args[n:], **params | {"dimensions": shifted(dimensions, dim)})
+    return out, [dim - sum(d < dim for d in dimensions)] * n
+
+
+reduce_ = Op(
+    "reduce",
+    typ=_reduce_typ,
+    oracle=_reduce_oracle,
+    expand=_reduce_expand,
+    multiple_results=True,
+    samples=_reduce_samples,
+    jvp=_reduce_jvp,
+    linearize=_reduce_linearize,
+    batch=_reduce_batch,
+)
 """A fold by a computation, from the initial values on through the elements in row-major order: `jaxpr` takes accumulators, then elements,
 and gives accumulators. Operands, then their initial values."""

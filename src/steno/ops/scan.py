@@ -6,7 +6,7 @@ further result of the program. Positions go down with `reverse`; rows stand wher
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from steno.core.trace import trace_to_jaxpr
 from steno.ir.kinds import Scan
 from steno.ops.arithmetic import add, mul
 from steno.ops.control import (
+    check_param,
     check_types,
     chosen,
     evaluate,
@@ -33,7 +34,8 @@ from steno.ops.control import (
     with_zero_tangents,
 )
 from steno.ops.samples import filled
-from steno.ops.scan_programs import Cut, linearized, partly_evaluated, transposed
+from steno.ops.scan_backward import transposed
+from steno.ops.scan_cut import Cut, linearized, partly_evaluated
 from steno.transforms.batching import batch_jaxpr
 from steno.transforms.forward import jvp_jaxpr
 from steno.transforms.partial import PartialTrace
@@ -58,7 +60,18 @@ def out_avals(params: dict[str, Any]) -> list[ShapedArray]:
     return [a if k < params["num_carry"] else stacked(a, params["length"]) for k, a in enumerate(out)]
 
 
+_PARAMS: Final = (
+    ("jaxpr", ClosedJaxpr, "closed Jaxpr"),
+    ("length", int, "int"),
+    ("reverse", bool, "bool"),
+    ("num_consts", int, "int"),
+    ("num_carry", int, "int"),
+)
+
+
 def _typ(*avals: ShapedArray, **params: Any) -> list[ShapedArray]:
+    for name, kind, what in _PARAMS:
+        check_param("scan", name, params[name], kind, what)
     constants, carries, arrays = parts(avals, params)
     wanted = parts(params["jaxpr"].in_avals, params)
     check_types("scan: constants and carries", [*constants, *carries], [*wanted[0], *wanted[1]])
@@ -72,9 +85,8 @@ def _oracle(
     *args: np.ndarray, jaxpr: ClosedJaxpr, length: int, reverse: bool, num_consts: int, num_carry: int, **_: Any
 ) -> list[np.ndarray]:
     constants, carries, arrays = split(args, num_consts, num_carry)
-    rows = [
-        np.empty((length, *a.shape), dtypes.uint64 if isinstance(a.dtype, dtypes.KeyDType) else a.dtype) for a in jaxpr.out_avals[num_carry:]
-    ]
+    out = jaxpr.out_avals[num_carry:]
+    rows = [np.empty((length, *a.shape), dtypes.uint64 if isinstance(a.dtype, dtypes.KeyDType) else a.dtype) for a in out]
     for i in reversed(range(length)) if reverse else range(length):
         out = interpret(jaxpr, [*constants, *carries, *(x[i] for x in arrays)])
         carries = out[:num_carry]
@@ -153,8 +165,8 @@ def _run_known(
     """Runs the known scan of a cut on its operands. Its results (residuals behind them), then the residuals that are the same in all
     iterations, and those that are rows of arrays."""
     before = evaluate(cut.before, constants)
-    changed = {"jaxpr": cut.known, "num_consts": len(constants) + len(before), "num_carry": len(carries)}
-    out = scan(*constants, *before, *carries, *arrays, **params | changed)
+    taken = [*before, *chosen(constants, cut.constants)]
+    out = scan(*taken, *carries, *arrays, **params | {"jaxpr": cut.known, "num_consts": len(taken), "num_carry": len(carries)})
     places = {"constant": constants, "before": before, "array": arrays, "row": out[len(carries) :]}
     return out, [places[where][k] for where, k in cut.fixed], [places[where][k] for where, k in cut.rows]
 
@@ -212,22 +224,23 @@ def _transpose(cts: Sequence[Any], *args: Any, **params: Any) -> list[Any]:
     constants, carries, arrays = parts(args, params)
     ct_carries, ct_rows = split(cts, c)
     flags = [*linear[:n], *[True] * c, *linear[n + c :]]
-    back = transposed(params["jaxpr"], n, c, tuple(flags), is_nonzero(cts))
+    back = transposed(params["jaxpr"], n, c, tuple(flags), is_nonzero(cts), params["length"])
     known = others(constants, linear[:n]), others(arrays, linear[n + c :])
     types = [[tangent_aval(x.aval) for x in chosen(xs, lin)] for xs, lin in ((constants, linear[:n]), (arrays, linear[n + c :]))]
-    sums = [zeros(a) for a in chosen(types[0], back.constants)]
-    moving = made(ct_carries, back.carries)
+    sums, moving = [zeros(a) for a in back.sums], made(ct_carries, back.carries)
+    rows = [*known[1], *chosen(ct_rows, is_nonzero(ct_rows))]
     out = scan(
-        *known[0], *sums, *moving, *known[1], *chosen(ct_rows, is_nonzero(ct_rows)), 
+        *known[0], *sums, *moving, *rows,
         jaxpr=back.body, length=params["length"], reverse=not params["reverse"], unroll=params["unroll"],
         num_consts=len(known[0]), num_carry=len(sums) + len(moving),
     )  # fmt: skip
-    ct_constants, ct_carries, ct_arrays = split(out, len(sums), len(moving))
+    summed, ct_carries, got = split(out, len(sums), len(moving))
+    ct_constants = evaluate(back.after, [*known[0], *summed, *(rows[k] for k in back.given), *(got[k] for k in back.got)])
     carry_avals = [x.aval for x in carries]
     each = [
         *spread(linear[:n], with_zero_tangents(back.constants, ct_constants, types[0]), [None] * n),
         *with_zero_tangents(back.carries, ct_carries, carry_avals),
-        *spread(linear[n + c :], with_zero_tangents(back.arrays, ct_arrays, types[1]), [None] * len(arrays)),
+        *spread(linear[n + c :], with_zero_tangents(back.arrays, got, types[1]), [None] * len(arrays)),
     ]
     return [ct if w else None for ct, w in zip(each, linear, strict=True)]
 

@@ -3,48 +3,52 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from steno.core import dtypes
 from steno.core.aval import ShapedArray
 from steno.core.jaxpr import Jaxpr
-from steno.core.op import Op
-from steno.core.trace import trace_to_jaxpr
+from steno.core.op import OPS, Op
 from steno.ir.expr import Builder, Expr, Scalar
 from steno.ir.index import Index
 from steno.ir.kinds import Read, Update
-from steno.ops.arithmetic import add, max_, min_, mul, sub
-from steno.ops.gather import Axes, GatherScatterMode, Windows, check_axes, check_geometry
-from steno.ops.inline import lanes_function, scalar_function
+from steno.ops.arithmetic import div, mul, neg
+from steno.ops.compare import eq, select_n
+from steno.ops.convert import convert_element_type
+from steno.ops.gather import gather
+from steno.ops.inline import combination, lanes_function, scalar_function
 from steno.ops.samples import filled, sample_dtypes, small
-from steno.ops.shape import same_dtype
-
-
-class ScatterDimensionNumbers(NamedTuple):
-    """Where the axes of a scatter come from. update_window_dims: the updates' axes that run through a window; inserted_window_dims: operand
-    axes whose window has size 1 and is no axis of the updates; scatter_dims_to_operand_dims: for each component of an index vector its
-    operand axis; operand_batching_dims and scatter_indices_batching_dims: axes of operand and indices that run together."""
-
-    update_window_dims: Axes
-    inserted_window_dims: Axes
-    scatter_dims_to_operand_dims: Axes
-    operand_batching_dims: Axes = ()
-    scatter_indices_batching_dims: Axes = ()
-
-
-_COMBINE = {"add": add, "sub": sub, "mul": mul, "min": min_, "max": max_}
-
-
-@functools.cache
-def combination(name: str, dtype: Any) -> Jaxpr:
-    """The `update_jaxpr` of `scatter-<name>`: `{ lambda ; a b. let c = <name> a b in (c,) }`. One object for each name and dtype."""
-    op = _COMBINE[name]
-    scalar = ShapedArray((), dtype)
-    return trace_to_jaxpr(lambda old, update: [op(old, update)], [scalar, scalar]).jaxpr
+from steno.ops.shape import iota, same_dtype
+from steno.ops.windows import (
+    GatherDimensionNumbers,
+    GatherScatterMode,
+    ScatterDimensionNumbers,
+    Windows,
+    check_axes,
+    check_geometry,
+    joint_axes,
+)
+from steno.transforms.rules import (
+    Axis,
+    ForOp,
+    Linear,
+    Zero,
+    add,
+    full,
+    full_like,
+    inserted,
+    instantiate,
+    is_differentiable,
+    reshape,
+    shifted,
+    to_dim,
+    to_front,
+    zero_of,
+)
 
 
 def _windows(shape: tuple[int, ...], updates: Sequence[int], dn: ScatterDimensionNumbers) -> Windows:
@@ -144,10 +148,13 @@ def _lower(
         new = reads[2](i)
         return new if combine is None else combine(b, old, new)[0]
 
-    one_window = math.prod(updates.shape[a] for a in w.index_axes) == 1
+    return Update(updates.shape, target, value, unique=not _may_collide(w, updates.shape, unique_indices))
+
+
+def _may_collide(w: Windows, updates: Sequence[int], unique_indices: bool) -> bool:
+    """Whether two updates may concern one element: not if there is one window, or one for each batching position."""
     batching = {w.index_axes[k] for k in w.indices_batching}
-    one_for_each = math.prod(updates.shape[a] for a in w.index_axes if a not in batching) == 1
-    return Update(updates.shape, target, value, unique=unique_indices or one_window or one_for_each)
+    return not unique_indices and math.prod(updates[a] for a in w.index_axes if a not in batching) > 1
 
 
 def _samples_of(name: str | None) -> Any:
@@ -183,7 +190,165 @@ def _samples_of(name: str | None) -> Any:
     return samples
 
 
-def _scatter(name: str, combine: str | None) -> Op:
+# rules
+
+
+def _gathered(x: Any, indices: Any, updates: Sequence[int], params: dict[str, Any]) -> Any:
+    """What lies where the updates go, in their shape; 0 for those left out."""
+    numbers: ScatterDimensionNumbers = params["dimension_numbers"]
+    sizes = _windows(x.shape, updates, numbers).sizes
+    if any(s > n for s, n in zip(sizes, x.shape, strict=True)):  # no place for any update
+        return full(updates, 0, x.dtype)
+    return gather(
+        x,
+        indices,
+        dimension_numbers=GatherDimensionNumbers(*numbers),
+        slice_sizes=sizes,
+        indices_are_sorted=params["indices_are_sorted"],
+        unique_indices=params["unique_indices"],
+        mode=params["mode"],
+        fill_value=0,
+    )
+
+
+def _added(x: Any, indices: Any, updates: Any, params: dict[str, Any]) -> Any:
+    return scatter_add(x, indices, updates, **params | {"update_jaxpr": combination("add", x.dtype)})
+
+
+def _scatter_jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Any, Any]:
+    """Of several updates of an element the last one counts, here as there."""
+    if params["update_jaxpr"] is not None:
+        raise NotImplementedError("scatter: the derivative of a scatter that applies a function (scatter_apply) is not implemented")
+    x, indices, updates = primals
+    out = scatter(x, indices, updates, **params)
+    return out, scatter(instantiate(tangents[0]), indices, instantiate(tangents[2]), **params)
+
+
+def _scatter_transpose(ct: Any, x: Any, indices: Any, updates: Any, **params: Any) -> list[Any]:
+    out: list[Any] = [None, None, None]
+    if type(x) is Linear:
+        out[0] = scatter(ct, indices, full(updates.shape, 0, ct.dtype), **params)
+    if type(updates) is Linear:
+        part = _gathered(ct, indices, updates.shape, params)
+        if _may_collide(_windows(x.shape, updates.shape, params["dimension_numbers"]), updates.shape, params["unique_indices"]):
+            part = select_n(_is_last(x.shape, indices, updates.shape, params), full_like(part, 0), part)
+        out[2] = part
+    return out
+
+
+def _is_last(shape: tuple[int, ...], indices: Any, updates: tuple[int, ...], params: dict[str, Any]) -> Any:
+    """Which updates are the last ones of their elements: numbers are scattered, and those that are found again won."""
+    count = math.prod(updates)
+    dtype = dtypes.int32 if count < 1 << 31 else dtypes.int64
+    numbers = reshape(iota(dtype=dtype, shape=(count,), dimension=0, sharding=None), updates)
+    winners = scatter(full(shape, 0, dtype), indices, numbers, **params)
+    return eq(_gathered(winners, indices, updates, params), numbers)
+
+
+def _sum_jvp(op: Op) -> Any:
+    def jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Any, Any]:
+        _, indices, _ = primals
+        out, (tx, _, tu) = op(*primals, **params), tangents
+        return out, tx if type(tu) is Zero else op(instantiate(tx), indices, tu, **params)
+
+    return jvp
+
+
+def _sum_transpose(op: Op) -> Any:
+    def transpose(ct: Any, x: Any, indices: Any, updates: Any, **params: Any) -> list[Any]:
+        out: list[Any] = [ct if type(x) is Linear else None, None, None]
+        if type(updates) is Linear:
+            part = _gathered(ct, indices, updates.shape, params)
+            out[2] = neg(part) if op is scatter_sub else part
+        return out
+
+    return transpose
+
+
+_ONLY_UNIQUE = "scatter-mul: the derivative in the updates is only implemented for unique_indices=True"
+
+
+def _mul_jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Any, Any]:
+    x, indices, updates = primals
+    out, (tx, _, tu) = scatter_mul(x, indices, updates, **params), tangents
+    total = tx if type(tx) is Zero else scatter_mul(tx, indices, updates, **params)
+    if type(tu) is not Zero:
+        if not params["unique_indices"]:
+            raise NotImplementedError(_ONLY_UNIQUE)
+        total = add(total, mul(x, _added(full_like(x, 0), indices, tu, params)))
+    return out, total
+
+
+def _mul_transpose(ct: Any, x: Any, indices: Any, updates: Any, **params: Any) -> list[Any]:
+    if type(x) is Linear:
+        return [scatter_mul(ct, indices, updates, **params), None, None]
+    if not params["unique_indices"]:
+        raise NotImplementedError(_ONLY_UNIQUE)
+    return [None, None, _gathered(mul(ct, x), indices, updates.shape, params)]
+
+
+def _extremum_jvp(op: Op) -> Any:
+    def jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Any, Any]:
+        """The tangent of an extremum is the mean of those of the operands that attain it: of the old element, and of updates."""
+        x, indices, updates = primals
+        out, (tx, _, tu) = op(x, indices, updates, **params), tangents
+        if not is_differentiable(out.aval):
+            return out, zero_of(out)
+        dtype = x.dtype
+        attains = _as(eq(updates, _gathered(out, indices, updates.shape, params)), dtype)
+        number = _added(full_like(x, 0), indices, attains, params)
+        stays = _as(eq(x, out), dtype)
+        share = div(full((), 1, dtype), OPS["add"](number, stays))
+        if type(tx) is not Zero:
+            kept = select_n(eq(number, full((), 0, dtype)), mul(stays, share), full_like(x, 1))
+            tx = mul(tx, kept)
+        if type(tu) is not Zero:
+            tx = _added(instantiate(tx), indices, mul(tu, mul(attains, _gathered(share, indices, updates.shape, params))), params)
+        return out, tx
+
+    return jvp
+
+
+def _as(x: Any, dtype: Any) -> Any:
+    return convert_element_type(x, new_dtype=dtype, weak_type=False, sharding=None)
+
+
+def _batch(op: Op) -> Any:
+    def batch(
+        axis: Axis, args: Sequence[Any], dims: Sequence[int | None], *, dimension_numbers: ScatterDimensionNumbers, **params: Any
+    ) -> tuple[Any, int]:
+        """Under unbatched indices the batch is one more axis of the windows, otherwise a batching axis of operand and indices.
+        Axes move only where operands disagree."""
+        (x, indices, updates), (d, k, u) = args, dims
+        window, inserted_dims, start_map, batching, indices_batching = dimension_numbers
+        x, d = (x, d) if d is not None else (to_front(x, None, axis.size), 0)
+        if k is not None and k == len(indices.shape) - 1:
+            indices, k = to_front(indices, k, axis.size), 0
+        if k is None:
+            before = d - sum(a < d for a in (*shifted(inserted_dims, d), *shifted(batching, d)))
+            place = window[before - 1] + 1 if before else 0
+            fits = u is not None and sum(a < u for a in window) == before
+        else:
+            rank = len(updates.shape) - (u is not None)
+            index_axes = [a for a in range(rank) if a not in window]
+            place = index_axes[k] if k < len(index_axes) else rank
+            fits = u is not None and sum(a < u for a in index_axes) == k
+        if not fits:
+            updates, u = to_dim(updates, u, place, axis.size), place
+        assert u is not None
+        window = shifted(window, u)
+        inserted_dims, start_map, batching = (shifted(axes, d) for axes in (inserted_dims, start_map, batching))
+        if k is None:
+            window = inserted(window, before, u)
+        else:
+            batching, indices_batching = joint_axes(batching, shifted(indices_batching, k), d, k)
+        numbers = ScatterDimensionNumbers(window, inserted_dims, start_map, batching, indices_batching)
+        return op(x, indices, updates, dimension_numbers=numbers, **params), d
+
+    return batch
+
+
+def _scatter(name: str, combine: str | None, **rules: Any) -> Op:
     return Op(
         name,
         typ=_typ_of(name),
@@ -191,13 +356,15 @@ def _scatter(name: str, combine: str | None) -> Op:
         lower=_lower,
         aliases=lambda **params: ((0, 0),),
         samples=_samples_of(combine),
+        batch=ForOp(_batch),
+        **rules,
     )
 
 
-scatter = _scatter("scatter", None)
+scatter = _scatter("scatter", None, jvp=_scatter_jvp, transpose=_scatter_transpose)
 """Stores the update, or with an `update_jaxpr` what it makes of (old, update)."""
-scatter_add = _scatter("scatter-add", "add")
-scatter_sub = _scatter("scatter-sub", "sub")
-scatter_mul = _scatter("scatter-mul", "mul")
-scatter_min = _scatter("scatter-min", "min")
-scatter_max = _scatter("scatter-max", "max")
+scatter_add = _scatter("scatter-add", "add", jvp=ForOp(_sum_jvp), transpose=ForOp(_sum_transpose))
+scatter_sub = _scatter("scatter-sub", "sub", jvp=ForOp(_sum_jvp), transpose=ForOp(_sum_transpose))
+scatter_mul = _scatter("scatter-mul", "mul", jvp=_mul_jvp, transpose=_mul_transpose)
+scatter_min = _scatter("scatter-min", "min", jvp=ForOp(_extremum_jvp))
+scatter_max = _scatter("scatter-max", "max", jvp=ForOp(_extremum_jvp))

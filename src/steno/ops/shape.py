@@ -1,5 +1,5 @@
-"""Ops that move elements without arithmetic: reshape, transpose, broadcast_in_dim, squeeze, concatenate, pad, rev, slice, iota, split,
-tile, stack, unstack. Each is index arithmetic, inlined into whatever reads the result."""
+"""Ops that move elements without arithmetic: reshape, transpose, broadcast_in_dim, squeeze, pad, rev, slice, iota, tile. Each is index
+arithmetic, inlined into whatever reads the result. Those of several arrays are in `join`."""
 
 from __future__ import annotations
 
@@ -11,13 +11,31 @@ import numpy as np
 
 from steno.core import dtypes
 from steno.core.aval import ShapedArray
-from steno.core.op import Op
+from steno.core.op import OPS, Op
 from steno.ir.expr import Builder, Expr, Scalar
 from steno.ir.index import ZERO, Index, linear, unlinear
 from steno.ir.kinds import Map, Read
 from steno.ops.samples import filled, sample_dtypes
+from steno.transforms import rules
+from steno.transforms.rules import (
+    LINEAR,
+    Axis,
+    Linear,
+    along,
+    broadcast,
+    by_operand,
+    full,
+    inserted,
+    move_axis,
+    permute,
+    shifted,
+    sum_over,
+    to_front,
+    zeros,
+)
 
 Shape = tuple[int, ...]
+Dims = Sequence[int | None]
 
 
 def all_weak(*avals: ShapedArray) -> bool:
@@ -41,6 +59,14 @@ def natural_shape(op: str, what: str, shape: Sequence[int]) -> None:
 
 def is_permutation(p: Sequence[int], n: int) -> bool:
     return len(p) == n and set(p) == set(range(n))
+
+
+def inverse(permutation: Sequence[int]) -> Shape:
+    return tuple(sorted(range(len(permutation)), key=permutation.__getitem__))
+
+
+def scalar_zero(dtype: Any) -> Any:
+    return full((), 0, dtype)
 
 
 # reshape
@@ -124,7 +150,37 @@ def _reshape_samples() -> Iterable[Any]:
     yield (filled((2, 3, 4), "float32"),), dict(dimensions=(2, 0, 1), new_sizes=(4, 6), sharding=None)
 
 
-reshape = Op("reshape", typ=_reshape_typ, oracle=_reshape_oracle, lower=_reshape_lower, samples=_reshape_samples)
+def _reshape_transpose(ct: Any, x: Linear, *, dimensions: Shape | None, **_: Any) -> Any:
+    if dimensions is None:
+        return rules.reshape(ct, x.shape)
+    return permute(rules.reshape(ct, [x.shape[d] for d in dimensions]), inverse(dimensions))
+
+
+def _reshape_batch(
+    axis: Axis, args: Sequence[Any], dims: Sequence[int], *, dimensions: Shape | None, new_sizes: Shape, sharding: Any
+) -> tuple[Any, int]:
+    """The batch axis stays where it is if new sizes begin with the same number of elements as are in front of it."""
+    (x,), (d,) = args, dims
+    if dimensions is not None:
+        sizes = inserted(new_sizes, 0, axis.size)
+        return reshape(x, dimensions=(d, *shifted(dimensions, d)), new_sizes=sizes, sharding=sharding), 0
+    before = math.prod(x.shape[:d])
+    k = next((k for k in range(len(new_sizes) + 1) if math.prod(new_sizes[:k]) == before), None)
+    if k is None:
+        x, k = move_axis(x, d, 0), 0
+    return rules.reshape(x, inserted(new_sizes, k, axis.size)), k
+
+
+reshape = Op(
+    "reshape",
+    typ=_reshape_typ,
+    oracle=_reshape_oracle,
+    lower=_reshape_lower,
+    samples=_reshape_samples,
+    jvp=LINEAR,
+    transpose=by_operand(_reshape_transpose),
+    batch=_reshape_batch,
+)
 
 
 # transpose
@@ -162,6 +218,9 @@ transpose = Op(
     oracle=lambda x, *, permutation: x.transpose(permutation),
     lower=_transpose_lower,
     samples=_transpose_samples,
+    jvp=LINEAR,
+    transpose=by_operand(lambda ct, x, *, permutation: permute(ct, inverse(permutation))),
+    batch=lambda axis, args, dims, *, permutation: (permute(args[0], inserted(shifted(permutation, dims[0]), dims[0], dims[0])), dims[0]),
 )
 
 
@@ -217,12 +276,33 @@ def _broadcast_samples() -> Iterable[Any]:
         yield (filled(old, "float32"),), dict(shape=new, broadcast_dimensions=dims, sharding=None)
 
 
+def _broadcast_transpose(ct: Any, x: Linear, *, shape: Shape, broadcast_dimensions: Shape, **_: Any) -> Any:
+    """Sums along what was added or stretched."""
+    own = [k for k, d in enumerate(broadcast_dimensions) if x.shape[k] == shape[d]]
+    kept = [broadcast_dimensions[k] for k in own]
+    ct = sum_over(ct, [d for d in range(len(shape)) if d not in kept])
+    return broadcast(permute(ct, [sorted(kept).index(d) for d in kept]), x.shape, own)
+
+
+def _broadcast_batch(
+    axis: Axis, args: Sequence[Any], dims: Sequence[int], *, shape: Shape, broadcast_dimensions: Shape, sharding: Any
+) -> tuple[Any, int]:
+    """The batch axis comes behind the axis that it follows in the operand."""
+    (x,), (d,) = args, dims
+    k = broadcast_dimensions[d - 1] + 1 if d else 0
+    places = inserted(shifted(broadcast_dimensions, k), d, k)
+    return broadcast_in_dim(x, shape=inserted(shape, k, axis.size), broadcast_dimensions=places, sharding=sharding), k
+
+
 broadcast_in_dim = Op(
     "broadcast_in_dim",
     typ=_broadcast_typ,
     oracle=_broadcast_oracle,
     lower=_broadcast_lower,
     samples=_broadcast_samples,
+    jvp=LINEAR,
+    transpose=by_operand(_broadcast_transpose),
+    batch=_broadcast_batch,
     show=lambda p: {"broadcast_dimensions": p["broadcast_dimensions"]} if p["broadcast_dimensions"] else {},
 )
 
@@ -257,217 +337,21 @@ def _squeeze_samples() -> Iterable[Any]:
         yield (filled(shape, "float32"),), dict(dimensions=dims)
 
 
+def _squeeze_batch(axis: Axis, args: Sequence[Any], dims: Sequence[int], *, dimensions: Shape) -> tuple[Any, int]:
+    (x,), (d,) = args, dims
+    dropped = shifted(dimensions, d)
+    return squeeze(x, dimensions=dropped), d - sum(k < d for k in dropped)
+
+
 squeeze = Op(
     "squeeze",
     typ=_squeeze_typ,
     oracle=lambda x, *, dimensions: x.reshape([n for d, n in enumerate(x.shape) if d not in dimensions]),
     lower=_squeeze_lower,
     samples=_squeeze_samples,
-)
-
-
-# concatenate, stack
-
-
-def _concatenate_typ(*xs: ShapedArray, dimension: int) -> ShapedArray:
-    op = "concatenate"
-    if not xs:
-        raise ValueError(f"{op}: expected at least one operand")
-    shapes = ", ".join(str(x.shape) for x in xs)
-    if any(x.ndim != xs[0].ndim for x in xs):
-        raise TypeError(f"{op}: operands must have equal numbers of axes, got shapes {shapes}")
-    if not 0 <= dimension < xs[0].ndim:
-        raise TypeError(f"{op}: dimension {dimension} is out of bounds for operands of shapes {shapes}")
-    if any(x.shape[:dimension] + x.shape[dimension + 1 :] != xs[0].shape[:dimension] + xs[0].shape[dimension + 1 :] for x in xs):
-        raise TypeError(f"{op}: operands must agree in all axes but dimension {dimension}, got shapes {shapes}")
-    same_dtype(op, xs)
-    shape = list(xs[0].shape)
-    shape[dimension] = sum(x.shape[dimension] for x in xs)
-    return ShapedArray(tuple(shape), xs[0].dtype, all_weak(*xs))
-
-
-_PIECES = 16  # so many operands are selected among, element by element; more are joined in groups first
-
-
-def _groups(xs: Sequence[Any]) -> list[Sequence[Any]]:
-    return [xs[k : k + _PIECES] for k in range(0, len(xs), _PIECES)]
-
-
-def _concatenate_expand(*xs: Any, dimension: int) -> Any:
-    return concatenate(*(concatenate(*group, dimension=dimension) for group in _groups(xs)), dimension=dimension)
-
-
-def _concatenate_lower(avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedArray], *, dimension: int) -> Map | None:
-    if len(avals_in) > _PIECES:
-        return None
-    ends = np.cumsum([x.shape[dimension] for x in avals_in]).tolist()
-
-    def body(b: Builder, indices: Sequence[Index], reads: Sequence[Read]) -> Scalar:
-        at = indices[dimension]
-
-        def part(k: int, guard: Expr | None) -> Scalar:
-            begin = ends[k - 1] if k else 0
-            return reads[k]([i - begin if d == dimension else i for d, i in enumerate(indices)], guard)
-
-        return _piecewise(b, at, ends, part)
-
-    return Map(body)
-
-
-def _piecewise(b: Builder, at: Index, ends: Sequence[int], part: Any) -> Scalar:
-    """part(k, guard) for the k with ends[k-1] <= at < ends[k], by a balanced tree of selections; pieces `at` cannot reach are left out."""
-    reachable = [k for k, end in enumerate(ends) if (ends[k - 1] if k else 0) < end and at.hi >= (ends[k - 1] if k else 0) and at.lo < end]
-
-    def choose(ks: Sequence[int], guard: Expr | None) -> Scalar:
-        if len(ks) == 1:
-            return part(ks[0], guard)
-        middle = len(ks) // 2
-        low = b.lt(b.index(at), ends[ks[middle - 1]])
-        high = b.not_(low)
-        left = choose(ks[:middle], low if guard is None else b.and_(guard, low))
-        right = choose(ks[middle:], high if guard is None else b.and_(guard, high))
-        return b.select(low, left, right)
-
-    return choose(reachable, None)
-
-
-def _concatenate_samples() -> Iterable[Any]:
-    for d in sample_dtypes():
-        yield (filled((2, 3), d), filled((1, 3), d, seed=1)), dict(dimension=0)
-    for shapes, dim in [
-        (((3,),), 0),
-        (((2, 1), (2, 3), (2, 0), (2, 2)), 1),
-        (((0,), (0,)), 0),
-        (((0, 2), (3, 2)), 0),
-        (((1, 1),) * 5, 1),
-        (((2, 1),) * 37, 1),
-        (((3,),) * 300, 0),
-        (((2, 3, 4), (2, 1, 4)), 1),
-    ]:
-        yield tuple(filled(s, "float32", seed=k) for k, s in enumerate(shapes)), dict(dimension=dim)
-
-
-concatenate = Op(
-    "concatenate",
-    typ=_concatenate_typ,
-    oracle=lambda *xs, dimension: np.concatenate(xs, dimension),
-    lower=_concatenate_lower,
-    expand=_concatenate_expand,
-    samples=_concatenate_samples,
-)
-
-
-def _stack_typ(*xs: ShapedArray, axis: int) -> ShapedArray:
-    if not xs:
-        raise ValueError("stack: expected at least one operand")
-    if any(x.shape != xs[0].shape for x in xs):
-        raise ValueError(f"stack: operands must have equal shapes, got {', '.join(str(x.shape) for x in xs)}")
-    if not 0 <= axis <= xs[0].ndim:
-        raise ValueError(f"stack: axis {axis} is out of bounds for operands of shape {xs[0].shape}")
-    same_dtype("stack", xs)
-    return ShapedArray((*xs[0].shape[:axis], len(xs), *xs[0].shape[axis:]), xs[0].dtype, all_weak(*xs))
-
-
-def _stack_expand(*xs: Any, axis: int) -> Any:
-    return concatenate(*(stack(*group, axis=axis) for group in _groups(xs)), dimension=axis)
-
-
-def _stack_lower(avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedArray], *, axis: int) -> Map | None:
-    if len(avals_in) > _PIECES:
-        return None
-    ends = range(1, len(avals_in) + 1)
-
-    def body(b: Builder, indices: Sequence[Index], reads: Sequence[Read]) -> Scalar:
-        rest = [*indices[:axis], *indices[axis + 1 :]]
-        return _piecewise(b, indices[axis], ends, lambda k, guard: reads[k](rest, guard))
-
-    return Map(body)
-
-
-def _stack_samples() -> Iterable[Any]:
-    for d in sample_dtypes():
-        yield (filled((3,), d), filled((3,), d, seed=1)), dict(axis=0)
-    for shape, n, axis in [((), 3, 0), ((2, 3), 2, 1), ((2, 3), 3, 2), ((0,), 2, 1), ((4,), 1, 0), ((), 40, 0), ((2, 3), 17, 1)]:
-        yield tuple(filled(shape, "float32", seed=k) for k in range(n)), dict(axis=axis)
-
-
-stack = Op(
-    "stack", typ=_stack_typ, oracle=lambda *xs, axis: np.stack(xs, axis), lower=_stack_lower, expand=_stack_expand, samples=_stack_samples
-)
-
-
-# split, unstack
-
-
-def _split_typ(x: ShapedArray, *, sizes: Shape, axis: int) -> list[ShapedArray]:
-    if not 0 <= axis < x.ndim:
-        raise ValueError(f"split: axis {axis} is out of bounds for an operand of shape {x.shape}")
-    if any(n < 0 for n in sizes):
-        raise ValueError(f"split: sizes must not be negative, got {tuple(sizes)}")
-    if sum(sizes) != x.shape[axis]:
-        raise ValueError(
-            f"split: sizes {tuple(sizes)} sum to {sum(sizes)}, not to the size of axis {axis} of the operand's shape {x.shape}"
-        )
-    return [x.update(shape=(*x.shape[:axis], n, *x.shape[axis + 1 :])) for n in sizes]
-
-
-def _split_expand(x: Any, *, sizes: Shape, axis: int) -> list[Any]:
-    """Slices: the results have different shapes, and each is free to be read elsewhere."""
-    out, begin = [], 0
-    for n in sizes:
-        starts = tuple(begin if d == axis else 0 for d in range(x.ndim))
-        limits = tuple(begin + n if d == axis else s for d, s in enumerate(x.shape))
-        out.append(slice_(x, start_indices=starts, limit_indices=limits, strides=None))
-        begin += n
-    return out
-
-
-def _split_samples() -> Iterable[Any]:
-    for d in sample_dtypes():
-        yield (filled((5, 2), d),), dict(sizes=(2, 3), axis=0)
-    for shape, sizes, axis in [((3, 4), (1, 0, 3), 1), ((0,), (0,), 0), ((3,), (3,), 0), ((2, 3), (1, 1, 1), 1)]:
-        yield (filled(shape, "float32"),), dict(sizes=sizes, axis=axis)
-
-
-split = Op(
-    "split",
-    typ=_split_typ,
-    oracle=lambda x, *, sizes, axis: np.split(x, np.cumsum(sizes)[:-1].tolist(), axis),
-    expand=_split_expand,
-    multiple_results=True,
-    samples=_split_samples,
-)
-
-
-def _unstack_typ(x: ShapedArray, *, axis: int) -> list[ShapedArray]:
-    if not 0 <= axis < x.ndim:
-        raise IndexError(f"unstack: axis {axis} is out of bounds for an operand of shape {x.shape}")
-    return [x.update(shape=x.shape[:axis] + x.shape[axis + 1 :])] * x.shape[axis]
-
-
-def _unstack_lower(avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedArray], *, axis: int) -> Map:
-    n = avals_in[0].shape[axis]
-
-    def body(b: Builder, indices: Sequence[Index], reads: Sequence[Read]) -> list[Scalar]:
-        return [reads[0]([*indices[:axis], Index(k), *indices[axis:]]) for k in range(n)]
-
-    return Map(body)
-
-
-def _unstack_samples() -> Iterable[Any]:
-    for d in sample_dtypes():
-        yield (filled((2, 3), d),), dict(axis=0)
-    for shape, axis in [((3,), 0), ((2, 3, 1), 1), ((0, 2), 0), ((2, 0), 0), ((1, 4), 0)]:
-        yield (filled(shape, "float32"),), dict(axis=axis)
-
-
-unstack = Op(
-    "unstack",
-    typ=_unstack_typ,
-    oracle=lambda x, *, axis: list(np.moveaxis(x, axis, 0)),
-    lower=_unstack_lower,
-    multiple_results=True,
-    samples=_unstack_samples,
+    jvp=LINEAR,
+    transpose=by_operand(lambda ct, x, *, dimensions: rules.reshape(ct, x.shape)),
+    batch=_squeeze_batch,
 )
 
 
@@ -554,7 +438,56 @@ def _pad_samples() -> Iterable[Any]:
         yield (filled(shape, "float32"), filled((), "float32", seed=1)), dict(padding_config=config)
 
 
-pad = Op("pad", typ=_pad_typ, oracle=_pad_oracle, lower=_pad_lower, samples=_pad_samples)
+Padding = tuple[tuple[int, int, int], ...]
+
+
+def _pad_transpose(ct: Any, x: Any, value: Any, *, padding_config: Padding) -> list[Any]:
+    """The operand's elements are cut out, after zeros in place of those that the padding cut off. The value's cotangent is the sum of what
+    is left: a product with ones where the padding is, since a difference of sums loses digits."""
+    out: list[Any] = [None, None]
+    if type(x) is Linear:
+        outer = tuple((max(-low, 0), max(-high, 0), 0) for low, high, _ in padding_config)
+        whole = pad(ct, scalar_zero(ct.dtype), padding_config=outer) if any(map(any, outer)) else ct
+        starts = tuple(max(low, 0) for low, _, _ in padding_config)
+        steps = tuple(interior + 1 for _, _, interior in padding_config)
+        limits = tuple(s + (n - 1) * k + 1 if n else s for s, n, k in zip(starts, x.shape, steps, strict=True))
+        strides = steps if any(k > 1 for k in steps) else None
+        cut = whole.shape != x.shape
+        out[0] = slice_(whole, start_indices=starts, limit_indices=limits, strides=strides) if cut else whole
+    if type(value) is Linear:
+        ones = pad(zeros(x.aval), full((), 1, x.dtype), padding_config=padding_config)
+        out[1] = _total_product(ct, ones)
+    return out
+
+
+def _total_product(x: Any, y: Any) -> Any:
+    everything = tuple(range(len(x.shape)))
+    numbers = ((everything, everything), ((), ()))
+    return OPS["dot_general"](x, y, dimension_numbers=numbers, precision=None, preferred_element_type=None, out_sharding=None)
+
+
+def _pad_batch(axis: Axis, args: Sequence[Any], dims: Dims, *, padding_config: Padding) -> tuple[Any, int]:
+    (x, value), (d, value_dim) = args, dims
+    if d is None:
+        x, d = to_front(x, None, axis.size), 0
+    config = (*padding_config[:d], (0, 0, 0), *padding_config[d:])
+    if value_dim is None:
+        return pad(x, value, padding_config=config), d
+    padded = pad(x, scalar_zero(x.dtype), padding_config=config)
+    outside = pad(full(x.shape, False, dtypes.bool_), full((), True, dtypes.bool_), padding_config=config)
+    return OPS["select_n"](outside, padded, broadcast(value, padded.shape, (d,))), d
+
+
+pad = Op(
+    "pad",
+    typ=_pad_typ,
+    oracle=_pad_oracle,
+    lower=_pad_lower,
+    samples=_pad_samples,
+    jvp=LINEAR,
+    transpose=_pad_transpose,
+    batch=_pad_batch,
+)
 
 
 # rev
@@ -585,7 +518,16 @@ def _rev_samples() -> Iterable[Any]:
         yield (filled(shape, "float32"),), dict(dimensions=dims)
 
 
-rev = Op("rev", typ=_rev_typ, oracle=lambda x, *, dimensions: np.flip(x, dimensions), lower=_rev_lower, samples=_rev_samples)
+rev = Op(
+    "rev",
+    typ=_rev_typ,
+    oracle=lambda x, *, dimensions: np.flip(x, dimensions),
+    lower=_rev_lower,
+    samples=_rev_samples,
+    jvp=LINEAR,
+    transpose=by_operand(lambda ct, x, *, dimensions: rev(ct, dimensions=dimensions)),
+    batch=along("dimensions"),
+)
 
 
 # slice
@@ -631,7 +573,33 @@ def _slice_samples() -> Iterable[Any]:
         yield (filled(shape, "float32"),), dict(start_indices=s, limit_indices=e, strides=k)
 
 
-slice_ = Op("slice", typ=_slice_typ, oracle=_slice_oracle, lower=_slice_lower, samples=_slice_samples)
+def _slice_transpose(ct: Any, x: Linear, *, start_indices: Shape, limit_indices: Shape, strides: Shape | None) -> Any:
+    steps = strides or (1,) * len(start_indices)
+    config = []
+    for n, m, start, step in zip(x.shape, ct.shape, start_indices, steps, strict=True):
+        spread = (m - 1) * step + 1 if m else 0
+        config.append((start, n - start - spread, step - 1))
+    return pad(ct, scalar_zero(ct.dtype), padding_config=tuple(config))
+
+
+def _slice_batch(
+    axis: Axis, args: Sequence[Any], dims: Sequence[int], *, start_indices: Shape, limit_indices: Shape, strides: Shape | None
+) -> tuple[Any, int]:
+    (x,), (d,) = args, dims
+    steps = None if strides is None else inserted(strides, d, 1)
+    return slice_(x, start_indices=inserted(start_indices, d, 0), limit_indices=inserted(limit_indices, d, axis.size), strides=steps), d
+
+
+slice_ = Op(
+    "slice",
+    typ=_slice_typ,
+    oracle=_slice_oracle,
+    lower=_slice_lower,
+    samples=_slice_samples,
+    jvp=LINEAR,
+    transpose=by_operand(_slice_transpose),
+    batch=_slice_batch,
+)
 
 
 # iota
@@ -689,4 +657,24 @@ def _tile_samples() -> Iterable[Any]:
         yield (filled(shape, "float32"),), dict(reps=reps)
 
 
-tile = Op("tile", typ=_tile_typ, oracle=lambda x, *, reps: np.tile(x, reps), lower=_tile_lower, samples=_tile_samples)
+def _tile_transpose(ct: Any, x: Linear, *, reps: Shape) -> Any:
+    sizes: list[int] = []
+    repeats = []
+    for n, r in zip(x.shape, reps, strict=True):
+        if r != 1:
+            repeats.append(len(sizes))
+            sizes.append(r)
+        sizes.append(n)
+    return sum_over(rules.reshape(ct, sizes), repeats)
+
+
+tile = Op(
+    "tile",
+    typ=_tile_typ,
+    oracle=lambda x, *, reps: np.tile(x, reps),
+    lower=_tile_lower,
+    samples=_tile_samples,
+    jvp=LINEAR,
+    transpose=by_operand(_tile_transpose),
+    batch=lambda axis, args, dims, *, reps: (tile(args[0], reps=inserted(reps, dims[0], 1)), dims[0]),
+)

@@ -16,9 +16,12 @@ from steno.ir.expr import Builder, Expr, Scalar
 from steno.ir.kinds import Library
 from steno.ops.compare import order_key
 from steno.ops.families import ANY, REAL, check_domain, edges, elementwise_lower, ordered
+from steno.ops.gather import GatherDimensionNumbers, GatherScatterMode, gather
 from steno.ops.oracle import Oracle, total_order, widen
 from steno.ops.samples import filled, small
 from steno.ops.shape import iota, slice_, transpose
+from steno.transforms import rules
+from steno.transforms.rules import ELEMENTWISE, ZERO, Zero, along, zero_of
 
 
 def _sort_typ(*operands: ShapedArray, dimension: int, is_stable: bool, num_keys: int) -> list[ShapedArray]:
@@ -78,6 +81,30 @@ def _sort_lower(
     return Library("steno_sort", meta, in_place=tuple(range(len(avals_in))))
 
 
+def _taken(x: Any, positions: Any, axis: int) -> Any:
+    """The elements of x at positions along an axis, each of them there at most once."""
+    others = tuple(a for a in range(len(x.shape)) if a != axis)
+    return gather(
+        x,
+        rules.reshape(positions, (*positions.shape, 1)),
+        dimension_numbers=GatherDimensionNumbers((), (axis,), (axis,), others, others),
+        slice_sizes=(1,) * len(x.shape),
+        indices_are_sorted=False,
+        unique_indices=True,
+        mode=GatherScatterMode.PROMISE_IN_BOUNDS,
+        fill_value=None,
+    )
+
+
+def _sort_jvp(
+    primals: Sequence[Any], tangents: Sequence[Any], *, dimension: int, is_stable: bool, num_keys: int
+) -> tuple[list[Any], list[Any]]:
+    """Tangents move as their values do."""
+    position = iota(dtype=dtypes.int32, shape=primals[0].shape, dimension=dimension, sharding=None)
+    *out, order = sort(*primals, position, dimension=dimension, is_stable=is_stable, num_keys=num_keys)
+    return out, [t if type(t) is Zero else _taken(t, order, dimension) for t in tangents]
+
+
 def _sort_samples() -> Iterable[Any]:
     one = {"is_stable": True, "num_keys": 1}
     for d in ordered(ANY):
@@ -102,6 +129,8 @@ sort = Op(
     expand=_sort_expand,
     multiple_results=True,
     samples=_sort_samples,
+    jvp=_sort_jvp,
+    batch=along("dimension"),
 )
 """Sorts along `dimension` by the first `num_keys` operands, the first one foremost; the other operands move with them. Complex numbers come
 by real, then by imaginary part. NaNs are alike and last, -0.0 and 0.0 alike; equal elements keep their order, whatever `is_stable` says."""
@@ -134,6 +163,8 @@ descending_key = Op(
     oracle=Oracle(_descending_oracle),
     lower=elementwise_lower(_descending),
     samples=_descending_samples,
+    jvp=ZERO,
+    batch=ELEMENTWISE,
 )
 """Integers (or bools) that ascend where the numbers descend in their total order. Of use to `top_k` only."""
 
@@ -178,5 +209,20 @@ def _top_k_samples() -> Iterable[Any]:
         yield (small(shape, "float32"),), {"k": k, "axis": axis, "is_stable": False}
 
 
-top_k = Op("top_k", typ=_top_k_typ, oracle=Oracle(_top_k_oracle), expand=_top_k_expand, multiple_results=True, samples=_top_k_samples)
+def _top_k_jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[list[Any], list[Any]]:
+    (x,), (g,) = primals, tangents
+    values, positions = top_k(x, **params)
+    return [values, positions], [_taken(g, positions, params["axis"]), zero_of(positions)]
+
+
+top_k = Op(
+    "top_k",
+    typ=_top_k_typ,
+    oracle=Oracle(_top_k_oracle),
+    expand=_top_k_expand,
+    multiple_results=True,
+    samples=_top_k_samples,
+    jvp=_top_k_jvp,
+    batch=along("axis"),
+)
 """The k greatest elements along an axis in descending total order (NaN first, -NaN last), of equal ones the first, and their positions."""

@@ -23,6 +23,7 @@ from steno.ops.arithmetic import add, mul
 from steno.ops.bitwise import and_
 from steno.ops.compare import lt, select_n
 from steno.ops.control import (
+    check_param,
     check_types,
     chosen,
     evaluate,
@@ -48,8 +49,8 @@ from steno.transforms.rules import Axis, broadcast, instantiate, tangent_aval, t
 REVERSE_ERROR = (
     "Reverse-mode differentiation does not work for lax.while_loop or lax.fori_loop with dynamic start/stop values. Try using lax.scan, or "
     "using fori_loop with static start/stop.\n"
-    "The backward pass goes through the iterations in reverse and needs what each of them computed; how many there will be is not known when "
-    "memory for that is set aside. What to write instead:\n"
+    "The backward pass goes through the iterations in reverse and needs what each of them computed; how many there will be is not known "
+    "when memory for that is set aside. What to write instead:\n"
     "  * lax.fori_loop with bounds that are Python integers or known while tracing (it becomes a scan);\n"
     "  * lax.scan over a fixed number of iterations, with lax.cond or jnp.where in the body for those after the last;\n"
     "  * jax.jvp, jax.jacfwd or jax.linearize: forward mode works;\n"
@@ -65,6 +66,8 @@ def _parts(xs: Sequence[Any], params: dict[str, Any]) -> tuple[list[Any], list[A
 
 def _typ(*avals: ShapedArray, **params: Any) -> list[ShapedArray]:
     condition, body = params["cond_jaxpr"], params["body_jaxpr"]
+    check_param("while", "cond_jaxpr", condition, ClosedJaxpr, "closed Jaxpr")
+    check_param("while", "body_jaxpr", body, ClosedJaxpr, "closed Jaxpr")
     conditions, constants, carries = _parts(avals, params)
     check_types("while: operands of the condition", [*conditions, *carries], condition.in_avals)
     check_types("while: operands of the body", [*constants, *carries], body.in_avals)
@@ -85,9 +88,11 @@ def _oracle(*args: np.ndarray, **params: Any) -> list[np.ndarray]:
         if not np.any(running):
             return carries
         new = interpret(params["body_jaxpr"], [*constants, *carries])
-        if np.ndim(running):
-            new = [np.where(running.reshape(running.shape + (1,) * (c.ndim - running.ndim)), n, c) for n, c in zip(new, carries, strict=True)]
-        carries = new
+        carries = [np.where(_over(running, c), n, c) for n, c in zip(new, carries, strict=True)] if np.ndim(running) else new
+
+
+def _over(running: np.ndarray, carry: np.ndarray) -> np.ndarray:
+    return running.reshape(running.shape + (1,) * (carry.ndim - running.ndim))
 
 
 def _lower(avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedArray], **params: Any) -> While | None:
@@ -249,9 +254,7 @@ def _linearize(nonzero: Flags, *primals: Any, **params: Any) -> tuple[list[Any],
 
 
 @remembered
-def _known_part(
-    body: ClosedJaxpr, condition: ClosedJaxpr, n: int, m: int, unknown: Flags
-) -> tuple[dict[str, Any] | None, list[bool]]:
+def _known_part(body: ClosedJaxpr, condition: ClosedJaxpr, n: int, m: int, unknown: Flags) -> tuple[dict[str, Any] | None, list[bool]]:
     """Parameters of the loop of the carries that known operands decide, None if they do not decide the condition; which carries are not
     among them."""
     conditions, constants, uk = split(unknown, n, m)
@@ -296,9 +299,12 @@ def _transpose(cts: Sequence[Any], *args: Any, **params: Any) -> list[Any]:
 def _batch(axis: Axis, args: Sequence[Any], dims: Sequence[int | None], **params: Any) -> tuple[list[Any], list[Any]]:
     condition, body = params["cond_jaxpr"], params["body_jaxpr"]
     conditions, constants, batched = _parts([d is not None for d in dims], params)
+    passed_on = [p and not b for p, b in zip(_passed_on(body, params["body_nconsts"]), batched, strict=True)]
     while True:
         (test,) = batch_jaxpr(condition, axis, [*conditions, *batched])[1]
         if test or condition.out_avals[0].shape:  # elements stop at different times, so that each carry differs; or already did
+            if any(passed_on):
+                return _batch_without(passed_on, axis, args, dims, params)
             batched = [True] * len(batched)
         found = union(batched, batch_jaxpr(body, axis, [*constants, *batched], batched)[1])
         if found == batched:
@@ -312,6 +318,32 @@ def _batch(axis: Axis, args: Sequence[Any], dims: Sequence[int | None], **params
     ]
     out = while_(*moved, **params | {"cond_jaxpr": test_program, "body_jaxpr": step})
     return out, [0 if b else None for b in batched]
+
+
+@remembered
+def _without_carries(body: ClosedJaxpr, condition: ClosedJaxpr, n: int, m: int, fixed: Flags) -> tuple[ClosedJaxpr, ClosedJaxpr]:
+    """Condition and body with the carries that never change as their last constants."""
+    carries = range(len(fixed))
+    test_order = (*range(n), *(n + k for k in (*chosen(carries, fixed), *others(carries, fixed))))
+    order = (*range(m), *(m + k for k in (*chosen(carries, fixed), *others(carries, fixed))))
+    return reordered(condition, test_order, (0,)), reordered(body, order, tuple(others(carries, fixed)))
+
+
+def _batch_without(
+    fixed: Sequence[bool], axis: Axis, args: Sequence[Any], dims: Sequence[int | None], params: dict[str, Any]
+) -> tuple[list[Any], list[Any]]:
+    """Carries that never change stay one for all elements."""
+    n, m = params["cond_nconsts"], params["body_nconsts"]
+    test, step = _without_carries(params["body_jaxpr"], params["cond_jaxpr"], n, m, tuple(fixed))
+
+    def moved(xs: Sequence[Any]) -> list[Any]:
+        conditions, constants, carries = _parts(xs, params)
+        return [*conditions, *chosen(carries, fixed), *constants, *chosen(carries, fixed), *others(carries, fixed)]
+
+    new = {"cond_jaxpr": test, "body_jaxpr": step, "cond_nconsts": n + sum(fixed), "body_nconsts": m + sum(fixed)}
+    out, out_dims = _batch(axis, moved(args), moved(dims), **new)
+    carries, carry_dims = _parts(args, params)[2], _parts(dims, params)[2]
+    return spread(fixed, chosen(carries, fixed), out), spread(fixed, chosen(carry_dims, fixed), out_dims)
 
 
 # The record

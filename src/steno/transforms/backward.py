@@ -11,7 +11,7 @@ from steno.core.errors import MissingRule
 from steno.core.interpret import expansion
 from steno.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, literal_value
 from steno.core.trace import JaxprTrace, trace_to_jaxpr
-from steno.transforms.programs import Flags, anonymous, flags, remembered
+from steno.transforms.programs import Flags, anonymous, flags, remembered, remove_dead
 from steno.transforms.rules import Linear, Zero, add, instantiate, rule_of, tangent_aval
 
 
@@ -104,7 +104,8 @@ def _transpose_jaxpr(closed: ClosedJaxpr, linear: Flags, ct_nonzero: Flags, inst
         outs = [instantiate(ct) if wanted else ct for ct, wanted in zip(outs, instantiate_outputs, strict=True)]
     finally:
         swap_trace(previous)
-    return trace.finish([ct for ct in outs if type(ct) is not Zero]), tuple(type(ct) is not Zero for ct in outs)
+    program = remove_dead(trace.finish([ct for ct in outs if type(ct) is not Zero]))
+    return program, tuple(type(ct) is not Zero for ct in outs)
 
 
 def transpose_jaxpr(

@@ -7,10 +7,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, final
 
 from steno._native import ShapedArray, current_trace, swap_trace
+from steno.core.config import config
 from steno.core.errors import MissingRule
-from steno.core.jaxpr import ClosedJaxpr, Jaxpr, eval_jaxpr, open_jaxpr
+from steno.core.jaxpr import NO_DEBUG_INFO, ClosedJaxpr, Jaxpr, eval_jaxpr, open_jaxpr
 from steno.core.op import Op
-from steno.core.trace import Trace, Tracer, register_aval_type, trace_to_jaxpr
+from steno.core.trace import Trace, Tracer, check_leaks, register_aval_type, trace_to_jaxpr
 from steno.transforms.axes import named_axis
 from steno.transforms.forward import explain_inner
 from steno.transforms.programs import Flags, anonymous, flags, remembered
@@ -153,7 +154,11 @@ def batch_flat(
     finally:
         swap_trace(previous)
         trace.over = True
-    return trace.split(outs)
+    result = trace.split(outs)
+    if config._state.check_tracer_leaks:
+        del outs
+        check_leaks(trace, NO_DEBUG_INFO)
+    return result
 
 
 @remembered

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from steno.core.jaxpr import ClosedJaxpr, JaxprEqn
-from steno.core.jaxpr import dce_jaxpr as _dce_jaxpr
-from steno.core.trace import current_trace
+from steno._native import current_trace
+from steno.core.jaxpr import ClosedJaxpr, JaxprEqn, dce_jaxpr as _dce_jaxpr
 from steno.ops.structural import copy, jit, optimization_barrier
 from steno.transforms.backward import transpose_jaxpr
 from steno.transforms.batching import batch_program
@@ -90,7 +89,8 @@ def thinned(closed: ClosedJaxpr, used_outputs: Flags) -> tuple[ClosedJaxpr, Flag
     return remove_dead(ClosedJaxpr(jaxpr, closed.consts)), tuple(used_inputs)
 
 
-def _jit_dce(used_outputs: Sequence[bool], e: JaxprEqn) -> tuple[Sequence[bool], JaxprEqn | None]:
+def thin_call(used_outputs: Sequence[bool], e: JaxprEqn) -> tuple[Sequence[bool], JaxprEqn | None]:
+    """`dce` of an op that calls its parameter `jaxpr`."""
     jaxpr: ClosedJaxpr = e.params["jaxpr"]
     if not any(used_outputs) and not e.effects:
         return [False] * len(e.invars), None
@@ -103,7 +103,7 @@ def _jit_dce(used_outputs: Sequence[bool], e: JaxprEqn) -> tuple[Sequence[bool],
 
 
 jit.jvp, jit.linearize, jit.partial_eval = _jit_jvp, _jit_linearize, _jit_partial_eval
-jit.transpose, jit.batch, jit.dce = _jit_transpose, _jit_batch, _jit_dce
+jit.transpose, jit.batch, jit.dce = _jit_transpose, _jit_batch, thin_call
 
 # copy, optimization_barrier
 

@@ -98,14 +98,22 @@ def call_custom_jvp(call: AbstractCustomJvp, args: Values) -> list[Any]:
 def _recorded(run: Callable[..., list[Any]], name: str, args: Values) -> tuple[ClosedJaxpr, list[Any], list[Any]]:
     """The program of a function of these arguments; tracers it closes over become leading inputs, which are returned."""
     args = [as_value(x) for x in args]
-    closed = trace_to_jaxpr(run, [x.aval for x in args], DebugInfo("custom_jvp or custom_vjp", name))
+    closed, consts = hoist_tracers(trace_to_jaxpr(run, [x.aval for x in args], DebugInfo("custom_jvp or custom_vjp", name)))
+    return closed, consts, args
+
+
+def hoist_tracers(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, list[Any]]:
+    """Constants that are tracers become leading inputs; arrays stay. The tracers are returned."""
     j = closed.jaxpr
     outer = [isinstance(c, Tracer) for c in closed.consts]
-    consts = [c for c, o in zip(closed.consts, outer, strict=True) if o]
+    if not any(outer):
+        return closed, []
     hoisted = [v for v, o in zip(j.constvars, outer, strict=True) if o]
     kept = [(v, c) for v, c, o in zip(j.constvars, closed.consts, outer, strict=True) if not o]
-    opened = Jaxpr([v for v, _ in kept], [*hoisted, *j.invars], j.outvars, j.eqns, j.effects, j.debug_info)
-    return ClosedJaxpr(opened, [c for _, c in kept]), consts, args
+    info, n = j.debug_info, len(hoisted)
+    names = info.with_names(lambda: None if info.arg_names is None else ("",) * n + info.arg_names, lambda: info.result_paths)
+    opened = Jaxpr([v for v, _ in kept], [*hoisted, *j.invars], j.outvars, j.eqns, j.effects, names)
+    return ClosedJaxpr(opened, [c for _, c in kept]), [c for c, o in zip(closed.consts, outer, strict=True) if o]
 
 
 @final

@@ -8,9 +8,9 @@ from typing import Any, final
 from steno._native import current_trace, swap_trace
 from steno.core.config import config
 from steno.core.errors import MissingRule
-from steno.core.jaxpr import ClosedJaxpr, eval_jaxpr
+from steno.core.jaxpr import NO_DEBUG_INFO, ClosedJaxpr, eval_jaxpr
 from steno.core.op import Op
-from steno.core.trace import Trace, Tracer, register_aval_type, trace_to_jaxpr
+from steno.core.trace import Trace, Tracer, check_leaks, register_aval_type, trace_to_jaxpr
 from steno.transforms.programs import Flags, anonymous, flags, remembered
 from steno.transforms.rules import Zero, as_value, instantiate, rule_of, tangent_aval, typeof, zero_of
 
@@ -56,18 +56,7 @@ class JVPTrace(Trace):
         return explain_inner(tracer.primal, "a function that is differentiated (jvp)")
 
     def split(self, args: Sequence[Any]) -> tuple[list[Any], list[Any], bool]:
-        """Primals, tangents (`Zero` for values of other traces), and whether any tangent is not zero."""
-        primals, tangents, any_nonzero = [], [], False
-        for x in args:
-            if type(x) is JVPTracer and x._trace is self:
-                primals.append(x.primal)
-                tangents.append(x.tangent)
-                any_nonzero = True
-            else:
-                x = as_value(x)
-                primals.append(x)
-                tangents.append(zero_of(x))
-        return primals, tangents, any_nonzero
+        return split_tangents(self, JVPTracer, args)
 
     def join(self, primal: Any, tangent: Any) -> Any:
         return primal if type(tangent) is Zero else JVPTracer(self, primal, tangent)
@@ -94,6 +83,21 @@ class JVPTrace(Trace):
         if op.multiple_results:
             return [self.join(y, t) for y, t in zip(out, out_tangent, strict=True)]
         return self.join(out, out_tangent)
+
+
+def split_tangents(trace: Trace, tracer: type, args: Sequence[Any]) -> tuple[list[Any], list[Any], bool]:
+    """Primals, tangents (`Zero` for what is no `tracer` of `trace`), and whether any tangent is not zero."""
+    primals, tangents, any_nonzero = [], [], False
+    for x in args:
+        if type(x) is tracer and x._trace is trace:
+            primals.append(x.primal)
+            tangents.append(x.tangent)
+            any_nonzero = True
+        else:
+            x = as_value(x)
+            primals.append(x)
+            tangents.append(zero_of(x))
+    return primals, tangents, any_nonzero
 
 
 def explain_inner(primal: Any, where: str) -> str:
@@ -131,7 +135,11 @@ def jvp_flat(
         mine = type(y) is JVPTracer and y._trace is trace
         out_primals.append(y.primal if mine else y)
         out_tangents.append(y.tangent if mine else zero_of(y))
-    return out_primals, out_tangents, [y.primal if type(y) is JVPTracer and y._trace is trace else y for y in aux]
+    aux = [y.primal if type(y) is JVPTracer and y._trace is trace else y for y in aux]
+    if config._state.check_tracer_leaks:
+        y = outs = None
+        check_leaks(trace, NO_DEBUG_INFO)
+    return out_primals, out_tangents, aux
 
 
 @remembered

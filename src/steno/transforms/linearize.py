@@ -6,15 +6,16 @@ from collections.abc import Callable, Sequence
 from typing import Any, final
 
 from steno._native import current_trace, swap_trace
+from steno.core.config import config
 from steno.core.errors import MissingRule
 from steno.core.jaxpr import NO_DEBUG_INFO, ClosedJaxpr, DebugInfo, eval_jaxpr
 from steno.core.op import Op
 from steno.core.record import record
-from steno.core.trace import JaxprTrace, JitTracer, Trace, Tracer, register_aval_type
-from steno.transforms.forward import check_tangents, explain_inner, known_value, missing_jvp
+from steno.core.trace import JaxprTrace, JitTracer, Trace, Tracer, check_leaks, register_aval_type
+from steno.transforms.forward import check_tangents, explain_inner, known_value, missing_jvp, split_tangents
 from steno.transforms.partial import PartialTrace
 from steno.transforms.programs import Flags, Split, anonymous, flags, remembered, remove_dead, split_program
-from steno.transforms.rules import Zero, as_value, instantiate, rule_of, tangent_aval, typeof, zero_of
+from steno.transforms.rules import Zero, instantiate, rule_of, tangent_aval, typeof, zero_of
 
 
 @final
@@ -56,18 +57,7 @@ class LinearizeTrace(Trace):
         return explain_inner(tracer.primal, "a function that is differentiated (linearize, vjp or grad)")
 
     def split(self, args: Sequence[Any]) -> tuple[list[Any], list[Any], bool]:
-        """Primals, tangents (`Zero` for values of other traces), and whether any tangent is not zero."""
-        primals, tangents, any_nonzero = [], [], False
-        for x in args:
-            if type(x) is LinearizeTracer and x._trace is self:
-                primals.append(x.primal)
-                tangents.append(x.tangent)
-                any_nonzero = True
-            else:
-                x = as_value(x)
-                primals.append(x)
-                tangents.append(zero_of(x))
-        return primals, tangents, any_nonzero
+        return split_tangents(self, LinearizeTracer, args)
 
     def join(self, primal: Any, tangent: Any) -> Any:
         # a tangent that does not depend on the tangents is linear in them only if it is zero
@@ -80,7 +70,7 @@ class LinearizeTrace(Trace):
                 return op(*args, **params)
             finally:
                 swap_trace(previous)
-        rule = rule_of(op, "jvp")
+        rule: Any = rule_of(op, "jvp")
         if rule is None and op.linearize is None:
             if op.expand is not None:
                 return op.expand(*args, **params)
@@ -138,7 +128,11 @@ def linearize_flat(
     mine = tuple(type(y) is LinearizeTracer and y._trace is trace for y in outs)
     values = [y.primal if m else y for y, m in zip(outs, mine, strict=True)]
     program = remove_dead(trace.tangents.finish([y.tangent for y, m in zip(outs, mine, strict=True) if m]))
-    return values, mine, program, [y.primal if type(y) is LinearizeTracer and y._trace is trace else y for y in aux]
+    aux = [y.primal if type(y) is LinearizeTracer and y._trace is trace else y for y in aux]
+    if config._state.check_tracer_leaks:
+        del args, outs
+        check_leaks(trace, debug_info)
+    return values, mine, program, aux
 
 
 @final

@@ -82,8 +82,8 @@ def split_program(outer: JaxprTrace, known_outs: Sequence[Any], unknown: ClosedJ
     """Finishes the trace of the known program. Constants of `unknown` that are values of `outer` become residuals."""
     unknown = remove_dead(unknown)
     out_atoms: list[Atom] = [y.atom if type(y) is JitTracer and y._trace is outer else outer.lift(y) for y in known_outs]
-    inputs = {v: k for k, v in enumerate(outer.invars)}
-    outputs = {a: k for k, a in reversed(list(enumerate(out_atoms))) if type(a) is not Literal}
+    inputs: dict[Any, int] = {v: k for k, v in enumerate(outer.invars)}
+    outputs: dict[Any, int] = {a: k for k, a in reversed(list(enumerate(out_atoms))) if type(a) is not Literal}
     residuals: list[Residual] = []
     extra: list[Any] = []
     residual_vars: list[Var] = []

@@ -365,7 +365,7 @@ def _results(op: Op, out: Any, dim: int | None) -> tuple[Any, Any]:
 
 
 def _elementwise(op: Op) -> Callable[..., Any]:
-    def batch(axis: Axis, args: Sequence[Any], dims: Sequence[int | None], **params: Any) -> tuple[Any, Any]:
+    def batch(axis: Axis, args: Sequence[Any], dims: Sequence[int | None], /, **params: Any) -> tuple[Any, Any]:
         if len(args) == 1:
             return _results(op, op(*args, **params), dims[0])
         args, dim = align_elementwise(axis, args, dims)
@@ -382,7 +382,7 @@ def reduction(param: str = "axes") -> ForOp:
     """batch of an op that drops the axes in this parameter of its operands, which are of one shape."""
 
     def make(op: Op) -> Callable[..., Any]:
-        def batch(axis: Axis, args: Sequence[Any], dims: Sequence[int | None], **params: Any) -> tuple[Any, Any]:
+        def batch(axis: Axis, args: Sequence[Any], dims: Sequence[int | None], /, **params: Any) -> tuple[Any, Any]:
             args, dim = align(axis, args, dims)
             axes = params[param]
             dropped = (axes,) if isinstance(axes, int) else axes
@@ -398,7 +398,7 @@ def along(param: str) -> ForOp:
     """batch of an op that works along the axis or axes in this parameter of its operands, and keeps their number of axes."""
 
     def make(op: Op) -> Callable[..., Any]:
-        def batch(axis: Axis, args: Sequence[Any], dims: Sequence[int | None], **params: Any) -> tuple[Any, Any]:
+        def batch(axis: Axis, args: Sequence[Any], dims: Sequence[int | None], /, **params: Any) -> tuple[Any, Any]:
             args, dim = align(axis, args, dims)
             return _results(op, op(*args, **params | {param: shifted(params[param], dim)}), dim)
 

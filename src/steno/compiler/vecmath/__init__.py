@@ -1,6 +1,6 @@
 """Elementary and special functions as scalar expressions: importing this package fills `steno.ir.expr.FUNCTIONS`. Bounds: docs/vecmath.md.
 
-Not here, as they need loops: igamma, igammac, their derivatives, betainc, polygamma, zeta, random_gamma_grad.
+Not here, as they need loops: igamma, igammac, their derivatives, betainc, random_gamma_grad.
 """
 
 from __future__ import annotations

@@ -85,7 +85,8 @@ def function(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 def horner(b: Builder, x: Expr, coefficients: Sequence[float | Expr]) -> Expr:
     """c0 + x*(c1 + x*(c2 + ...)), constant term first, at least two."""
-    *rest, p = coefficients
+    *rest, before, last = coefficients
+    p = b.fma(x, last, before)
     for c in reversed(rest):
         p = b.fma(x, p, c)
     return p

@@ -67,6 +67,7 @@ def lgamma(b: Builder, x: Expr) -> Expr:
     constant = b.select(reflected, b.const(math.log(math.pi) - math.log(2 * math.pi) / 2, F64), math.log(2 * math.pi) / 2)
     first, second_error = two_sum(b, first, constant)
     out = b.add(first, b.add(b.add(first_error, second_error), b.fma(series, flip, b.neg(rest_error))))
+    out = b.select(b.or_(b.eq(v, 1.0), b.eq(v, 2.0)), 0.0, out)
     pole = b.and_(b.le(v, 0.0), b.eq(b.floor(v), v))
     infinite = b.or_(pole, b.or_(b.eq(b.abs(v), math.inf), b.gt(v, 2.6e305)))
     return b.convert(b.select(infinite, math.inf, out), x.dtype)

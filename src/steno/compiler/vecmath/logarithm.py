@@ -7,6 +7,7 @@ infinite or NaN are a rare region.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from steno.compiler.vecmath.core import Machine, function, horner, machine, two_product, two_sum_ordered
 from steno.ir.expr import F32, Builder, Expr
@@ -46,7 +47,7 @@ def _irregular(b: Builder, x: Expr) -> Expr:
     return b.ge(b.sub(b.bitcast(x, m.unsigned), tiny), ((1 << (m.mantissa + 8 if m.dtype == F32 else 63)) - tiny) - tiny)
 
 
-def _logarithm(b: Builder, x: Expr, regular: object) -> Expr:
+def _logarithm(b: Builder, x: Expr, regular: Callable[[Expr, float], Expr]) -> Expr:
     """regular(x, shift) = log(x) - shift of its base's exponent, completed for all x."""
     m = machine(x)
     up = float(m.mantissa + 2)

@@ -6,10 +6,11 @@ functions", ACM SIGNUM 18, 1983)."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 from steno.compiler.vecmath.core import Machine, function, horner, machine, nearest, two_product, two_sum_ordered
-from steno.ir.expr import F32, F64, I64, U64, Builder, Expr
+from steno.ir.expr import F32, F64, I64, OUTLINED, U64, Builder, Expr
 
 # a zero word, then the bits of 2/pi after the point
 TWO_OVER_PI_32 = (0x00000000, 0xA2F9836E, 0x4E441529, 0xFC2757D1, 0xF534DDC0, 0xDB629599, 0x3C439041, 0xFE5163AB)
@@ -39,8 +40,13 @@ def _reduced(b: Builder, a: Expr, f: Quadrant) -> Expr:
     e = b.sub(b.sub(exact, r), p)  # the difference's error, exact as `exact` has no bits below p's
     e = b.fma(n, -m.PI_2[2], b.add(e, b.fma(n, -m.PI_2[1], p)))
     common = f(b, m, b.bitcast(t, m.unsigned), r, e)
+    return b.rare(b.not_(b.le(a, _limit(a))), common, b.outline(f"{f.__name__.strip('_')}_of_large_{a.dtype}", a))
+
+
+def _large(f: Quadrant, b: Builder, a: Expr) -> Expr:
+    m = machine(a)
     large = f(b, m, *(_payne_hanek_32 if m.dtype == F32 else _payne_hanek_64)(b, a))
-    return b.rare(b.not_(b.le(a, _limit(a))), common, b.select(b.is_finite(a), large, float("nan")))
+    return b.select(b.is_finite(a), large, float("nan"))
 
 
 def _words(b: Builder, table: tuple[int, ...], position: Expr, count: int) -> list[Expr]:
@@ -144,6 +150,11 @@ def _tan_quadrant(b: Builder, m: Machine, q: Expr, r: Expr, e: Expr) -> Expr:
     rest = b.fma(p, t, 1.0)
     inverse = b.fma(p, b.fma(p, d, rest), p)
     return b.select(_odd(b, q), inverse, t)
+
+
+for _quadrant in (_sin_quadrant, _cos_quadrant, _tan_quadrant):
+    for _dtype in (F32, F64):
+        OUTLINED[f"{_quadrant.__name__.strip('_')}_of_large_{_dtype}"] = functools.partial(_large, _quadrant)
 
 
 @function("sin")

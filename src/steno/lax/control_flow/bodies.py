@@ -209,9 +209,14 @@ def structure_differences(one: PyTreeDef, two: PyTreeDef) -> list[tuple[str, str
     """(path, what stands there in the first, in the second, why they differ) for each place where two structures differ."""
     out = []
     for path, first, second, why in equality_errors_pytreedef(one, two):
-        first, second = (("pytree leaf" if _LEAF_CLASS in x else x) for x in (first, second))
-        out.append((keystr(path), first, second, why))
+        out.append((keystr(path), _node_text(first), _node_text(second), why))
     return out
+
+
+def _node_text(text: str) -> str:
+    if _LEAF_CLASS in text:
+        return "pytree leaf"
+    return f"node with {text}" if text.startswith("pytree metadata") else text
 
 
 def component_names(fun: Any, args_tree: PyTreeDef, position: int, fallback: str) -> tuple[str, list[str]]:

@@ -12,7 +12,6 @@ from steno.core import dtypes
 from steno.core.aval import TypedScalar, typed_scalar, typeof
 from steno.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, Var
 from steno.core.pytree import keystr
-from steno.core.trace import Tracer
 from steno.lax.control_flow.bodies import (
     Body,
     arrays_of,
@@ -26,8 +25,7 @@ from steno.lax.control_flow.bodies import (
 )
 from steno.lax.elementwise import clamp, ne
 from steno.lax.operands import as_array, as_operand, convert
-from steno.ops.cond import Branches
-from steno.ops.cond import cond as cond_p
+from steno.ops.cond import Branches, cond as cond_p
 from steno.ops.control import reordered, same_type
 from steno.tracing import leaf_paths
 from steno.transforms.programs import remembered
@@ -99,8 +97,8 @@ def _cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any]
 def _predicate(pred: Any) -> Any:
     if pred is None:
         raise TypeError("cond predicate is None")
-    if isinstance(pred, str | Sequence) or np.ndim(pred) != 0 if not callable(pred) else False:
-        what = f"shape {np.shape(pred)}" if isinstance(pred, np.ndarray | Tracer) or hasattr(pred, "aval") else f"type {type(pred)}"
+    if not callable(pred) and np.shape(pred) != () or isinstance(pred, str | Sequence):
+        what = f"type {type(pred)}" if isinstance(pred, str | Sequence) else f"shape {np.shape(pred)}"
         raise TypeError(f"Pred must be a scalar, got {pred} of {what}")
     try:
         x = as_operand("cond", pred)
@@ -119,8 +117,8 @@ def _as_arrays(tree: Any) -> Any:
 
 
 def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any, operand: Any = _NOT_GIVEN) -> Any:
-    """`branches[index](*operands)`, the index kept in range. All branches are traced, one is run; under `vmap` with an index that differs all
-    are run, and each element gets its own.
+    """`branches[index](*operands)`, the index kept in range. All branches are traced, one is run; under `vmap` with an index that differs
+    all are run, and each element gets its own.
 
     TypeError for an index that is no integer scalar, and for branches whose results have different structures or types."""
     branches = tuple(branches)
@@ -271,6 +269,6 @@ def platform_dependent(*args: Any, default: Callable[..., Any] | None = None, **
     fun = per_platform.get("cpu", default)
     if fun is None:
         raise NotImplementedError(
-            f"platform_dependent: translation rule not found for platform cpu: there are {', '.join(per_platform) or 'none'}, and no default"
+            f"translation rule of platform_dependent not found for platform cpu: there are only {', '.join(per_platform) or 'none'}"
         )
     return fun(*args)

@@ -29,8 +29,7 @@ from steno.lax.control_flow.bodies import (
 )
 from steno.lax.elementwise import add, lt
 from steno.lax.operands import as_array, convert
-from steno.lax.shape import concatenate, reshape, stack
-from steno.lax.shape import slice as slice_
+from steno.lax.shape import concatenate, reshape, slice as slice_, stack
 from steno.mapping import vmap
 from steno.ops.control import chosen, others, reordered, spread
 from steno.ops.scan import scan as scan_p
@@ -50,8 +49,8 @@ def scan(
     unroll: int | bool = 1,
     _split_transpose: bool = False,
 ) -> tuple[Any, Any]:
-    """`carry, y = f(carry, x)` for each x along the leading axis of `xs`, starting with the carry `init`: the last carry, and the ys stacked
-    along a new leading axis. `f` is traced once, and the loop is compiled.
+    """`carry, y = f(carry, x)` for each x along the leading axis of `xs`, starting with the carry `init`: the last carry, and the ys
+    stacked along a new leading axis. `f` is traced once, and the loop is compiled.
 
     init       a pytree; the carry keeps its structure, shapes and dtypes (Python numbers take the dtype the body gives them)
     xs         a pytree of arrays with leading axes of one size, or None
@@ -66,7 +65,7 @@ def scan(
     n = _scan_length(arrays, length)
     unroll = _unroll(unroll, n)
     if n:
-        done, out = without_jit(lambda: _scan_in_python(f, init, arrays, xs_tree, n, reverse))
+        done, out = without_jit(lambda: _scan_in_python(f, tree_unflatten(carry_tree, arrays_of(carries)), arrays, xs_tree, n, reverse))
         if done:
             return out
     rows = [x.aval.update(shape=x.aval.shape[1:]) for x in arrays]
@@ -110,6 +109,8 @@ def _unroll(unroll: Any, length: int) -> int:
     """`unroll` as a number of iterations. ValueError for what is none."""
     if isinstance(unroll, bool):
         return max(length, 1) if unroll else 1
+    if isinstance(unroll, Tracer):
+        raise ConcretizationTypeError(unroll, "The `unroll` argument to `scan` expects a concrete `int` or `bool` value.")
     try:
         n = operator.index(unroll)
     except TypeError:
@@ -194,7 +195,7 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], i
     if not callable(cond_fun) or not callable(body_fun):
         raise TypeError("lax.while_loop: body_fun and cond_fun arguments should be callable.")
     carries, tree = operands_of("while_loop", init_val)
-    done, out = without_jit(lambda: _while_in_python(cond_fun, body_fun, init_val))
+    done, out = without_jit(lambda: _while_in_python(cond_fun, body_fun, tree_unflatten(tree, arrays_of(carries))))
     if done:
         return out
     args_tree = treedef_tuple([tree])
@@ -246,12 +247,12 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_
             raise ValueError("Can only use `unroll` in `fori_loop` if the loop bounds are statically known.")
         return _fori_while(body_fun, first, last, init_val)
     begin, end = known
-    done, out = without_jit(lambda: _fori_in_python(body_fun, begin, end, init_val))
+    carries, tree = operands_of("fori_loop", init_val)
+    done, out = without_jit(lambda: _fori_in_python(body_fun, begin, end, tree_unflatten(tree, arrays_of(carries))))
     if done:
         return out
     (first,), _ = operands_of("fori_loop", begin)
     n = max(end - begin, 0)
-    carries, tree = operands_of("fori_loop", init_val)
     body, carries = _fori_body(body_fun, _counting, tree, [first, *carries])
     out = _run_scan(body, carries, [], n, False, _unroll(1 if unroll is None else unroll, n))
     return tree_unflatten(tree, out[1:])

@@ -11,9 +11,7 @@ from steno.core.pytree import treedef_tuple
 from steno.derivatives import linearize
 from steno.lax.control_flow.bodies import Body, body_of, operands_of
 from steno.ops.control import evaluate
-from steno.ops.implicit import LinearSolve, Root
-from steno.ops.implicit import custom_linear_solve as linear_solve_p
-from steno.ops.implicit import custom_root as root_p
+from steno.ops.implicit import LinearSolve, Root, custom_linear_solve as linear_solve_p, custom_root as root_p
 from steno.transforms.backward import transpose_jaxpr
 from steno.tree_util import PyTreeDef, tree_flatten, tree_unflatten
 
@@ -26,25 +24,23 @@ def custom_linear_solve(
     symmetric: bool = False,
     has_aux: bool = False,
 ) -> Any:
-    """The x with `matvec(x) == b` that `solve(matvec, b)` finds, for a linear function matvec. Derivatives come from the equation, by `solve`
-    again in forward mode, by `transpose_solve` in reverse mode.
+    """The x with `matvec(x) == b` that `solve(matvec, b)` finds, for a linear function matvec. Derivatives come from the equation: by
+    `solve` again in forward mode, by `transpose_solve` in reverse mode.
 
     transpose_solve    `transpose_solve(vecmat, b)` solves the transposed equation
-    symmetric          matvec is its own transpose: `solve` serves for both
+    symmetric          matvec is its own transpose: `solve` serves for both, unless `transpose_solve` is given
     has_aux            solvers return a pair: the solution, and something that has no derivative
 
     ValueError if results have other shapes than b, TypeError if they have another structure."""
-    if transpose_solve is not None and symmetric:
-        raise ValueError("custom_linear_solve: with symmetric=True `solve` is the transpose_solve too; give only one of them")
     rhs, tree = operands_of("custom_linear_solve", b)
     avals = [x.aval for x in rhs]
     args_tree = treedef_tuple([tree])
     forward = body_of(matvec, args_tree, avals, "custom_linear_solve")
     _check_linear("matvec", forward.out_tree, tree, forward.out_avals, avals)
     solver, aux_tree = _solver("solve", solve, matvec, tree, avals, has_aux)
-    bodies = [forward, None, solver, None]
+    backward, back_solver = None, None
     if symmetric:
-        bodies = [forward, forward, solver, solver]
+        backward, vecmat, transpose_solve = forward, matvec, transpose_solve or solve
     elif transpose_solve is not None:
         n = len(forward.consts)
         program, _ = transpose_jaxpr(forward.closed, [False] * n + [True] * len(avals), [True] * len(avals), True)
@@ -53,7 +49,11 @@ def custom_linear_solve(
         def vecmat(x: Any) -> Any:
             return tree_unflatten(tree, evaluate(program, [*forward.consts, *tree_flatten(x)[0]]))
 
-        bodies = [forward, backward, solver, _solver("transpose_solve", transpose_solve, vecmat, tree, avals, has_aux)[0]]
+    if transpose_solve is solve and symmetric:
+        back_solver = solver
+    elif transpose_solve is not None:
+        back_solver, _ = _solver("transpose_solve", transpose_solve, vecmat, tree, avals, has_aux)
+    bodies = (forward, backward, solver, back_solver)
     consts = [c for body in bodies if body is not None for c in body.consts]
     out = linear_solve_p(
         *consts,

@@ -1,6 +1,7 @@
 #include "gemm.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <complex>
 #include <cstdlib>
@@ -39,8 +40,6 @@ class PackBuffer {
     T *b(size_t n) {
         return static_cast<T *>(grow(b_, n * sizeof(T)));
     }
-    bool failed = false;
-
   private:
     struct Piece {
         void *data = nullptr;
@@ -52,7 +51,6 @@ class PackBuffer {
         p.size = 0;
         p.data = std::aligned_alloc(64, (bytes + 63) / 64 * 64);
         if (p.data) p.size = bytes;
-        failed = failed || !p.data;
         return p.data;
     }
     Piece a_, b_;
@@ -259,6 +257,7 @@ struct Job {
     bool by_rows;   // the threads' pieces are rows (else columns) of the result
     int64_t tile;   // rows or columns a piece is a multiple of
     int64_t pieces; // in each product of the batch
+    std::atomic<bool> *failed; // no memory for packed panels, on whatever thread
 };
 
 template <class T>
@@ -273,16 +272,16 @@ void run_one(const Job &j, int64_t batch, int64_t m0, int64_t m1, int64_t n0, in
             return;
         }
 #if defined(__x86_64__)
-        if (has_avx512())
-            avx512::product<std::conditional_t<std::is_same_v<T, float>, avx512::F32, avx512::F64>>(m, n, j.k, a, j.lhs.row, j.lhs.col, b, j.rhs.row, j.rhs.col, c, j.n,
-                                                                                                 pack_buffer);
-        else
-            avx2::product<std::conditional_t<std::is_same_v<T, float>, avx2::F32, avx2::F64>>(m, n, j.k, a, j.lhs.row, j.lhs.col, b, j.rhs.row, j.rhs.col, c, j.n,
-                                                                                           pack_buffer);
+        using Wide = std::conditional_t<std::is_same_v<T, float>, avx512::F32, avx512::F64>;
+        using Narrow = std::conditional_t<std::is_same_v<T, float>, avx2::F32, avx2::F64>;
+        bool done = has_avx512()
+                        ? avx512::product<Wide>(m, n, j.k, a, j.lhs.row, j.lhs.col, b, j.rhs.row, j.rhs.col, c, j.n, pack_buffer)
+                        : avx2::product<Narrow>(m, n, j.k, a, j.lhs.row, j.lhs.col, b, j.rhs.row, j.rhs.col, c, j.n, pack_buffer);
 #else
-        portable::product<std::conditional_t<std::is_same_v<T, float>, portable::F32, portable::F64>>(m, n, j.k, a, j.lhs.row, j.lhs.col, b, j.rhs.row, j.rhs.col, c, j.n,
-                                                                                                   pack_buffer);
+        using V = std::conditional_t<std::is_same_v<T, float>, portable::F32, portable::F64>;
+        bool done = portable::product<V>(m, n, j.k, a, j.lhs.row, j.lhs.col, b, j.rhs.row, j.rhs.col, c, j.n, pack_buffer);
 #endif
+        if (!done) j.failed->store(true);
     } else {
         plain<T>(m, n, j.k, a, j.lhs.row, j.lhs.col, b, j.rhs.row, j.rhs.col, c, j.n);
     }
@@ -325,7 +324,8 @@ void run_range(void **bufs, int64_t begin, int64_t end) {
 }  // namespace
 
 extern "C" int32_t steno_gemm(void **bufs, const int64_t *meta) {
-    Job j{meta[0], meta[1], meta[2], meta[3], meta[4], {meta[5], meta[6], meta[7], meta[8]}, {meta[9], meta[10], meta[11], meta[12]}, bufs[0], bufs[1], bufs[2], true, 1, 1};
+    std::atomic<bool> failed{false};
+    Job j{meta[0], meta[1], meta[2], meta[3], meta[4], {meta[5], meta[6], meta[7], meta[8]}, {meta[9], meta[10], meta[11], meta[12]}, bufs[0], bufs[1], bufs[2], true, 1, 1, &failed};
     if (!j.batch || !j.m || !j.n) return steno::kOk;
     constexpr int64_t kRows = 48, kColumns = 64;  // multiples of all register tiles
     j.by_rows = (j.m + kRows - 1) / kRows >= (j.n + kColumns - 1) / kColumns;
@@ -337,5 +337,5 @@ extern "C" int32_t steno_gemm(void **bufs, const int64_t *meta) {
     // Below about 20 microseconds of work the hand-over does not pay; above, each thread gets a few large pieces.
     int64_t grain = work < 1e6 ? total : std::max<int64_t>(1, total / (2 * std::max(1, steno::num_threads())));
     steno_parallel_for(run_range, &job, total, grain);
-    return pack_buffer.failed ? steno::kOutOfMemory : steno::kOk;
+    return failed.load() ? steno::kOutOfMemory : steno::kOk;
 }

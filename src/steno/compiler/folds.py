@@ -1,0 +1,192 @@
+"""Reductions and running folds as kernels: rows, columns, or blocks of a long one and the tree over them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from steno.compiler.expressions import Group, NotInRow, Step
+from steno.compiler.graph import Node, Value
+from steno.compiler.materialize import reduced_size
+from steno.ir.expr import Expr, Scalar
+from steno.ir.index import Index, LoopVar, linear, var
+from steno.ir.kinds import Cumulative, Reduce
+from steno.ir.loops import BLOCK, Buffer, ColReduce, Cumulate, Fold, Kernel, MapStage, RowReduce, Store, TreeReduce
+
+if TYPE_CHECKING:
+    from steno.compiler.schedule import Scheduler
+
+# Beyond this many elements a row does not stay in the first-level caches, so its stages gain nothing from sharing a kernel.
+ROW = 1 << 15
+# A kernel over one point (a full reduction, and what follows it) runs on one thread: only small ones join it.
+SERIAL = 1 << 14
+
+
+def place_reduce(s: Scheduler, node: Node) -> None:
+    operand = node.operands[0].shape
+    reduced = node.of(Reduce).axes
+    axes = sorted(a for a in reduced if operand[a] != 1)
+    kept = [a for a in range(len(operand)) if a not in reduced]
+    big_kept = [a for a in kept if operand[a] != 1]
+    size, points = reduced_size(node), node.results[0].size
+    if not axes or not big_kept or big_kept[-1] < axes[-1]:
+        if points <= 2 and size > 4 * BLOCK:
+            add_block_reduce(s, node)
+        else:
+            place_row_reduce(s, node, size)
+    else:
+        add_column_reduce(s, node)
+
+
+def place_row_reduce(s: Scheduler, node: Node, size: int) -> None:
+    shape = node.results[0].shape
+    front = s.frontier(node.operands)
+    for g in s.candidates(front, node.results[0]):
+        if g.flat or g.shape != shape or size > ROW or math.prod(shape) == 1 and size > SERIAL:
+            continue
+        if (g.stages or len(g.shape) == 0) and s.attempt(lambda g=g: add_row_reduce(s, g, node)):
+            return
+    if size <= ROW and (math.prod(shape) > 1 or size <= SERIAL) and take_over(s, node, shape, front):
+        return
+    add_row_reduce(s, s.new_group(shape, False), node)
+
+
+def take_over(s: Scheduler, node: Node, shape: tuple[int, ...], front: dict[Value, None]) -> bool:
+    """Elementwise groups whose values this reduction reads row by row become stages of its kernel."""
+    old = []
+    for u in front:
+        g = s.group_of.get(u)
+        if g is None or g in old:
+            continue
+        rows = all(m.results[0].shape[: len(shape)] == shape and m.results[0].aval.ndim > len(shape) for m in g.members)
+        if not g.stages and rows and g.scalars:
+            old.append(g)
+    if len(old) != 1:
+        return False
+    (g,) = old
+    step = Step(g.step.order)
+    s.serial += 1
+    new = Group(step, shape, False, s.serial)
+    saved = {v: (s.producer[v], s.group_of[v]) for m in g.members for v in m.results}
+    for v in saved:
+        del s.producer[v], s.group_of[v]
+    s.steps.append(step)
+    try:
+        for m in g.members:
+            s.add_map(new, m)
+        add_row_reduce(s, new, node)
+        if g.step in step.after or any(g.step in other.after and other in step.after for other in s.steps):
+            raise NotInRow
+    except NotInRow:
+        s.steps.remove(step)
+        for other in s.steps:
+            other.after.discard(step)
+        for v, (producer, group) in saved.items():
+            s.producer[v], s.group_of[v] = producer, group
+        for v in node.results:
+            s.producer.pop(v, None)
+            s.group_of.pop(v, None)
+        return False
+    for other in s.steps:
+        if g.step in other.after:
+            other.after.discard(g.step)
+            s.depend(other, {step})
+    s.steps.remove(g.step)
+    s.groups[s.groups.index(g)] = new
+    return True
+
+
+def add_row_reduce(s: Scheduler, g: Group, node: Node) -> None:
+    shape = node.operands[0].shape
+    size = reduced_size(node)
+    x = g.inner.setdefault(("reduce", size), [LoopVar(f"r{len(g.inner)}", size)])[0]
+    fold, results = s.fold_of(node)
+    elements = s.elements(g, node, s.spread(node, g.index, var(x), shape), var(x))
+    names, locals_ = new_locals(s, fold)
+    g.stages.append(RowReduce(x, s.flatten(elements), fold, names))
+    bind_reduction(s, g, node, results(locals_))
+    g.cost += math.prod(g.shape) * size * s.cost(g, elements, node.operands) * 0.6
+    s.owned(g, node)
+
+
+def new_locals(s: Scheduler, fold: Fold) -> tuple[tuple[str, ...], tuple[Expr, ...]]:
+    s.serial += 1
+    names = tuple(f"t{s.serial}_{k}" for k in range(len(fold.identity)))
+    return names, tuple(s.b.local(n, e.dtype) for n, e in zip(names, fold.identity, strict=True))
+
+
+def bind_reduction(s: Scheduler, g: Group, node: Node, results: Sequence[Scalar]) -> None:
+    for v, scalar in zip(node.results, results, strict=True):
+        g.scalars[v] = scalar
+        if v in s.stored:
+            g.stores.append((v, s.b.to_storage(scalar), linear(g.index, v.shape)))
+
+
+def add_block_reduce(s: Scheduler, node: Node) -> None:
+    """A long reduction at few points: blocks in parallel, then the tree over them."""
+    shape, kept = node.operands[0].shape, node.results[0].shape
+    size = reduced_size(node)
+    blocks = -(-size // BLOCK)
+    g = s.new_group((*kept, blocks), False)
+    x = LoopVar("r", size)
+    fold, results = s.fold_of(node)
+    elements = s.elements(g, node, s.spread(node, g.index[:-1], var(x), shape), var(x))
+    names, locals_ = new_locals(s, fold)
+    g.stages.append(RowReduce(x, s.flatten(elements), fold, names, block=g.index[-1]))
+    s.serial += 1
+    partial = [Buffer(f"p{s.serial}_{k}", e.dtype, math.prod(g.shape), "arena") for k, e in enumerate(fold.identity)]
+    offset = linear(g.index, g.shape)
+    stage = MapStage((), tuple(Store(p, offset, e) for p, e in zip(partial, locals_, strict=True)))
+    g.cost = size * math.prod(kept) * s.cost(g, elements, node.operands) * 0.6
+    g.step.statements.append(Kernel(f"blocks_{node.name}", tuple(v for v in g.vars if v.extent > 1), (*g.stages, stage), g.cost))
+    s.groups.remove(g)
+    second = s.new_group(kept, False)
+    s.depend(second.step, {g.step})
+    y = LoopVar("r", blocks)
+    at = linear([*second.index, var(y)], (*kept, blocks))
+    parts_ = tuple(s.b.load(p, at, None, p.dtype) for p in partial)
+    names, locals_ = new_locals(s, fold)
+    second.stages.append(TreeReduce(y, s.flatten(parts_), fold, names))
+    bind_reduction(s, second, node, results(locals_))
+    s.owned(second, node)
+
+
+def add_column_reduce(s: Scheduler, node: Node) -> None:
+    shape, kept = node.operands[0].shape, node.results[0].shape
+    size = reduced_size(node)
+    g = s.new_group(kept, False)
+    lane = max((v for v in g.vars if v.extent > 1), key=g.vars.index)
+    x = LoopVar("r", size)
+    fold, results = s.fold_of(node)
+    elements = s.elements(g, node, s.spread(node, g.index, var(x), shape), var(x))
+    names, locals_ = new_locals(s, fold)
+    stores = s.stores_of_results(node, results(locals_), linear(g.index, kept))
+    stage = ColReduce(lane, x, s.flatten(elements), fold, names, tuple(stores))
+    outer = tuple(v for v in g.vars if v is not lane and v.extent > 1)
+    cost = math.prod(shape) * s.cost(g, elements, node.operands) * 0.6
+    g.step.statements.append(Kernel(f"columns_{node.name}", outer, (stage,), cost))
+    s.groups.remove(g)
+    s.produced(node, g.step)
+
+
+def place_cumulative(s: Scheduler, node: Node) -> None:
+    shape = node.results[0].shape
+    kind = node.of(Cumulative)
+    axis = kind.axis
+    g = s.new_group(shape, False)
+    s.groups.remove(g)
+    x = g.vars[axis]
+    at = list(g.index)
+    if kind.reverse and x.extent:
+        at[axis] = Index(x.extent - 1) - at[axis]
+    fold, results = s.fold_of(node)
+    elements = s.elements(g, node, at, at[axis])
+    names, locals_ = new_locals(s, fold)
+    stores = s.stores_of_results(node, results(locals_), linear(at, shape))
+    others = [v for v in g.vars if v is not x and v.extent > 1]
+    lane = others.pop() if others and g.vars.index(others[-1]) > axis else None
+    stage = Cumulate(lane, x, s.flatten(elements), fold, names, tuple(stores))
+    cost = math.prod(shape) * (s.cost(g, elements, node.operands) + 1.0)
+    g.step.statements.append(Kernel(f"running_{node.name}", tuple(others), (stage,), cost))
+    s.produced(node, g.step)
