@@ -57,6 +57,13 @@ def test_the_first_program_loads_the_compiler():
     assert not modules & {"opt_einsum", "scipy", "scipy_openblas32"}
 
 
+@pytest.mark.parametrize("before", ["enable", "disable"])
+def test_the_garbage_collector_is_as_before(before):
+    program = f"import gc; gc.{before}(); import steno; print(gc.isenabled())"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env={"PYTHONPATH": PACKAGE}, timeout=120)
+    assert done.stdout.strip() == str(before == "enable"), done.stderr
+
+
 def test_names_on_demand():
     program = """
 import steno

@@ -1,79 +1,87 @@
 """steno: JAX's programming model on the CPU, with a compiler of its own."""
 
+import gc as _gc
 import importlib as _importlib
 
-from steno import (
-    dtypes as dtypes,
-    errors as errors,
-    lax as lax,
-    monitoring as monitoring,
-    numpy as numpy,
-    ops as ops,
-    sharding as sharding,
-    stages as stages,
-    tree as tree,
-    tree_util as tree_util,
-    typing as typing,
-)
-from steno.api import (
-    clear_caches as clear_caches,
-    disable_jit as disable_jit,
-    eval_shape as eval_shape,
-    explain_cache_misses as explain_cache_misses,
-    jit as jit,
-    live_arrays as live_arrays,
-    make_jaxpr as make_jaxpr,
-    named_call as named_call,
-)
-from steno.core.aval import typeof as typeof
-from steno.core.config import (
-    check_tracer_leaks as check_tracer_leaks,
-    checking_leaks as checking_leaks,
-    config as config,
-    debug_infs as debug_infs,
-    debug_key_reuse as debug_key_reuse,
-    debug_nans as debug_nans,
-    default_device as default_device,
-    default_matmul_precision as default_matmul_precision,
-    default_prng_impl as default_prng_impl,
-    enable_checks as enable_checks,
-    enable_custom_prng as enable_custom_prng,
-    enable_x64 as enable_x64,
-    legacy_prng_key as legacy_prng_key,
-    log_compiles as log_compiles,
-    no_tracing as no_tracing,
-    numpy_dtype_promotion as numpy_dtype_promotion,
-    numpy_rank_promotion as numpy_rank_promotion,
-    softmax_custom_jvp as softmax_custom_jvp,
-    threefry_partitionable as threefry_partitionable,
-    transfer_guard as transfer_guard,
-)
-from steno.core.dtypes import float0 as float0
-from steno.core.on_demand import on_demand as _on_demand
-from steno.core.trace import Array as Array, ensure_compile_time_eval as ensure_compile_time_eval, named_scope as named_scope
-from steno.device import (
-    Device as Device,
-    NamedSharding as NamedSharding,
-    P as P,
-    block_until_ready as block_until_ready,
-    copy_to_host_async as copy_to_host_async,
-    default_backend as default_backend,
-    device_count as device_count,
-    device_get as device_get,
-    device_put as device_put,
-    devices as devices,
-    host_count as host_count,
-    host_id as host_id,
-    host_ids as host_ids,
-    local_device_count as local_device_count,
-    local_devices as local_devices,
-    make_mesh as make_mesh,
-    process_count as process_count,
-    process_index as process_index,
-    process_indices as process_indices,
-)
-from steno.stages import ShapeDtypeStruct as ShapeDtypeStruct
-from steno.version import __version__ as __version__, __version_info__ as __version_info__
+# What an import makes stays: looking through it for garbage would be a tenth of the time.
+_collecting = _gc.isenabled()
+_gc.disable()
+try:
+    from steno import (
+        dtypes as dtypes,
+        errors as errors,
+        lax as lax,
+        monitoring as monitoring,
+        numpy as numpy,
+        ops as ops,
+        sharding as sharding,
+        stages as stages,
+        tree as tree,
+        tree_util as tree_util,
+        typing as typing,
+    )
+    from steno.api import (
+        clear_caches as clear_caches,
+        disable_jit as disable_jit,
+        eval_shape as eval_shape,
+        explain_cache_misses as explain_cache_misses,
+        jit as jit,
+        live_arrays as live_arrays,
+        make_jaxpr as make_jaxpr,
+        named_call as named_call,
+    )
+    from steno.core.aval import typeof as typeof
+    from steno.core.config import (
+        check_tracer_leaks as check_tracer_leaks,
+        checking_leaks as checking_leaks,
+        config as config,
+        debug_infs as debug_infs,
+        debug_key_reuse as debug_key_reuse,
+        debug_nans as debug_nans,
+        default_device as default_device,
+        default_matmul_precision as default_matmul_precision,
+        default_prng_impl as default_prng_impl,
+        enable_checks as enable_checks,
+        enable_custom_prng as enable_custom_prng,
+        enable_x64 as enable_x64,
+        legacy_prng_key as legacy_prng_key,
+        log_compiles as log_compiles,
+        no_tracing as no_tracing,
+        numpy_dtype_promotion as numpy_dtype_promotion,
+        numpy_rank_promotion as numpy_rank_promotion,
+        softmax_custom_jvp as softmax_custom_jvp,
+        threefry_partitionable as threefry_partitionable,
+        transfer_guard as transfer_guard,
+    )
+    from steno.core.dtypes import float0 as float0
+    from steno.core.on_demand import on_demand as _on_demand
+    from steno.core.trace import Array as Array, ensure_compile_time_eval as ensure_compile_time_eval, named_scope as named_scope
+    from steno.device import (
+        Device as Device,
+        NamedSharding as NamedSharding,
+        P as P,
+        block_until_ready as block_until_ready,
+        copy_to_host_async as copy_to_host_async,
+        default_backend as default_backend,
+        device_count as device_count,
+        device_get as device_get,
+        device_put as device_put,
+        devices as devices,
+        host_count as host_count,
+        host_id as host_id,
+        host_ids as host_ids,
+        local_device_count as local_device_count,
+        local_devices as local_devices,
+        make_mesh as make_mesh,
+        process_count as process_count,
+        process_index as process_index,
+        process_indices as process_indices,
+    )
+    from steno.stages import ShapeDtypeStruct as ShapeDtypeStruct
+    from steno.version import __version__ as __version__, __version_info__ as __version_info__
+finally:
+    if _collecting:
+        _gc.enable()
 
 __getattr__, __dir__ = _on_demand(
     __name__,

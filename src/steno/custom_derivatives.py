@@ -180,9 +180,11 @@ class Split:
         return [next(given) if k in self.positions else next(fixed) for k in range(self.count)]
 
     def values(self, kind: str) -> list[Any]:
-        """The leaves as values. TypeError for one that is none."""
+        """The leaves as values, once: a program that records the call keeps this object, and must not keep the tracers with it. TypeError
+        for one that is none."""
+        leaves, self.leaves = self.leaves, ()
         out = []
-        for k, x in enumerate(self.leaves):
+        for k, x in enumerate(leaves):
             try:
                 out.append(as_value(x))
             except TypeError:

@@ -16,7 +16,8 @@ from steno.ir.expr import Expr, index_values, topological
 from steno.ir.index import LoopVar
 from steno.ir.loops import Buffer, MapStage, Stage, Store
 
-LONG_BODY = 160  # operations; such a body is written once only, its loop is masked throughout
+LONG_BODY = 160  # operations
+ONCE_BODY = 64  # a body of more operations is written once only, its loop is masked throughout
 STREAM_BYTES = 1 << 24
 FLAT_UNIT = 256  # elements of a flat kernel's vector variable that threads share out
 
@@ -151,7 +152,7 @@ def emit_map(c: Code, stage: MapStage, span: Range | None) -> None:
         nonlocal order
         order = begin(1)
 
-    vector_loop(c, span if span is not None else (0, v.extent), lanes, size, masked, copy, single, scalars)
+    vector_loop(c, span if span is not None else (0, v.extent), v.extent, lanes, size, masked, copy, single, scalars)
     for _ in variables[:-1]:
         c.close_loop()
 
@@ -186,10 +187,11 @@ def unrolling(size: int) -> int:
 
 
 def vector_loop(
-    c: Code, span: Range, lanes: int, size: int, masked: bool,
+    c: Code, span: Range, extent: int, lanes: int, size: int, masked: bool,
     copy: Callable[[str | int, str | None], None], single: Callable[[str | int], None], scalars: Callable[[], None],
 ) -> None:  # fmt: skip
-    """Covers [start, end): `copy(at, mask)` writes one vector, `single(at)` one element after `scalars()` has switched to them."""
+    """Covers [start, end): `copy(at, mask)` writes one vector, `single(at)` one element after `scalars()` has switched to them.
+    Bounds known at run time only are multiples of FLAT_UNIT, or `extent`."""
     start, end = span
     unroll = unrolling(size)
     if isinstance(start, int) and isinstance(end, int):
@@ -203,7 +205,7 @@ def vector_loop(
             c.close()
             _singles(c, start + whole * lanes, end if not masked else start + whole * lanes, single, scalars)
             return
-        if rest and masked and size > LONG_BODY:
+        if rest and masked and size > ONCE_BODY:
             _masked_loop(c, span, end - start, lanes, copy)
             return
         while whole % unroll and unroll > 1 and whole < 16:
@@ -222,15 +224,21 @@ def vector_loop(
         if not masked:
             _singles(c, at, end, single, scalars)
         return
-    if masked and size > LONG_BODY:
+    rest = extent % lanes
+    if rest and masked and size > ONCE_BODY:
         _masked_loop(c, span, 1 << 62, lanes, copy)
         return
     unroll = min(unroll, FLAT_UNIT // lanes)
+    if extent % (unroll * lanes) == 0:
+        _main_loop(c, span, lanes, unroll, copy)
+        return
     length = c.op(f"sub i64 {end}, {start}")
     whole_length = c.op(f"and i64 {length}, {-unroll * lanes}")
     main_end = c.op(f"add i64 {start}, {whole_length}")
     _main_loop(c, (start, main_end), lanes, unroll, copy)
-    if masked:
+    if not rest:
+        _main_loop(c, (main_end, end), lanes, 1, copy)
+    elif masked:
         _masked_loop(c, (main_end, end), unroll * lanes, lanes, copy)
     else:
         _singles(c, main_end, end, single, scalars)

@@ -23,6 +23,7 @@ from steno.core.jaxpr import ClosedJaxpr
 from steno.ir.check_loops import check
 from steno.ir.loops import Choice, Kernel, LibraryCall, Loop, Program
 from steno.ir.print_loops import show
+from steno.ops.host import refuse_effects
 
 LIBRARY_NS = 1000.0
 QUICK_NS = 10_000.0
@@ -115,7 +116,10 @@ def estimated_ns(program: Program) -> float:
 
 def compile_jaxpr(closed: ClosedJaxpr, donated: frozenset[int] = frozenset(), quick: bool = False) -> Compiled:
     """Machine code for `closed` on this CPU. `donated`: positions of arguments whose memory results may take over.
-    `quick`: programs of little work are compiled without optimisation, which takes a quarter of the time (and gives the same results)."""
+    `quick`: programs of little work are compiled without optimisation, which takes a quarter of the time (and gives the same results); for
+    ops that are evaluated one by one. ValueError for effects that no other program can have."""
+    if not quick:
+        refuse_effects(closed)
     clock = _Clock()
     with clock("graph"):
         graph = to_graph(closed)

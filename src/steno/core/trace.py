@@ -44,6 +44,10 @@ class Trace:
         """Whether the function that was traced has returned, so that tracers of this trace have escaped."""
         return False
 
+    def evaluates(self) -> bool:
+        """Whether ops on known values give known values, as where nothing is traced: no rule of a derivative or map will be asked for."""
+        return False
+
     def explain(self, tracer: Any) -> str:
         """Where the tracer's value comes from, in words: for error messages."""
         return f"The value belongs to a trace of type {type(self).__name__}."

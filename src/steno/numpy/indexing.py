@@ -307,13 +307,10 @@ def getitem(
     m = lax.GatherScatterMode.PROMISE_IN_BOUNDS if mode is None else lax.GatherScatterMode.from_any(mode)
     filling = m is lax.GatherScatterMode.FILL_OR_DROP
     many = any(isinstance(t, Vector) for t in tokens)
-    # with fill values, positions that may be out of bounds are for gather to check
+    # positions out of bounds are for the ops to clamp or fill, and for those who check programs to see
     for k, t in enumerate(tokens):
         if isinstance(t, Point) and not 0 <= t.index < shape[t.axis]:
-            if filling:
-                tokens[k] = Scalar(t.axis, TypedScalar(np.int32(min(t.index, 2**31 - 1)), scalar_aval(dtypes.int32)))
-            else:
-                tokens[k] = Point(t.axis, min(max(t.index, 0), shape[t.axis] - 1))
+            tokens[k] = _outside(t)
     x = _static_part(x, tokens)
     gathered = [t for t in tokens if isinstance(t, Vector) or (filling and isinstance(t, Scalar))]
     scalars = [t for t in tokens if isinstance(t, Scalar) and t not in gathered] if not filling else []
@@ -349,10 +346,16 @@ def _row(x: Array, i: int, shape: Shape) -> Array:
     n = shape[0]
     if n == 0 or (config._state.check_static_indices and not -n <= i < n):
         raise _out_of_bounds(i, 0, n)
-    i = min(max(i + n if i < 0 else i, 0), n - 1)
+    i = i + n if i < 0 else i
+    if not 0 <= i < n:
+        return p.squeeze_p(_dynamic_part(x, [_outside(Point(0, i))]), dimensions=(0,))
     rest = len(shape) - 1
     out = p.slice_p(x, start_indices=(i,) + (0,) * rest, limit_indices=(i + 1, *shape[1:]), strides=None)
     return p.squeeze_p(out, dimensions=(0,))
+
+
+def _outside(t: Point) -> Scalar:
+    return Scalar(t.axis, TypedScalar(np.int32(min(max(t.index, -(2**31)), 2**31 - 1)), scalar_aval(dtypes.int32)))
 
 
 def _static_part(x: Array, tokens: Sequence[Token]) -> Array:

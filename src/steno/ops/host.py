@@ -18,6 +18,7 @@ from steno.core import dtypes
 from steno.core.aval import ShapedArray, typeof
 from steno.core.errors import JaxRuntimeError
 from steno.core.interpret import to_array, to_ndarray
+from steno.core.jaxpr import ClosedJaxpr
 from steno.core.op import Op
 from steno.core.record import record
 from steno.ir.kinds import Host
@@ -26,12 +27,13 @@ from steno.transforms.rules import Axis, ForOp, insert_axis, to_front, zeros
 
 @final
 class Effect:
-    """A side effect, by identity: effects of one object keep their order among each other if it is `ordered`."""
+    """A side effect, by identity: effects of one object keep their order among each other if it is `ordered`. `refusal`: why no program
+    with this effect can be compiled, if it cannot."""
 
-    __slots__ = ("__weakref__", "name", "ordered")
+    __slots__ = ("__weakref__", "name", "ordered", "refusal")
 
-    def __init__(self, name: str, ordered: bool) -> None:
-        self.name, self.ordered = name, ordered
+    def __init__(self, name: str, ordered: bool, refusal: str | None = None) -> None:
+        self.name, self.ordered, self.refusal = name, ordered, refusal
 
     def __repr__(self) -> str:
         return self.name
@@ -48,6 +50,13 @@ ordered_io_effect = Effect("OrderedIO", True)
 
 def _effect(name: str) -> Effect:
     return next(e for e in (debug_effect, ordered_debug_effect, io_effect, ordered_io_effect) if e.name == name)
+
+
+def refuse_effects(program: ClosedJaxpr) -> None:
+    """ValueError if the program has an effect that no compiled program of several ops can have."""
+    for e in program.effects:
+        if getattr(e, "refusal", None) is not None:
+            raise ValueError(e.refusal)
 
 
 # What runs on the host

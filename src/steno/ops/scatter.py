@@ -24,6 +24,7 @@ from steno.ops.inline import combination, lanes_function, scalar_function
 from steno.ops.samples import filled, sample_dtypes, small
 from steno.ops.shape import iota, same_dtype
 from steno.ops.windows import (
+    Axes,
     GatherDimensionNumbers,
     GatherScatterMode,
     ScatterDimensionNumbers,
@@ -59,6 +60,11 @@ def _windows(shape: tuple[int, ...], updates: Sequence[int], dn: ScatterDimensio
         shape, sizes, len(updates), tuple(dn.update_window_dims), tuple(dn.inserted_window_dims), tuple(dn.scatter_dims_to_operand_dims),
         tuple(dn.operand_batching_dims), tuple(dn.scatter_indices_batching_dims),
     )  # fmt: skip
+
+
+def window_sizes(shape: tuple[int, ...], updates: Sequence[int], numbers: ScatterDimensionNumbers) -> Axes:
+    """How far a window reaches along each axis of the operand, given the shapes of operand and updates."""
+    return _windows(shape, updates, numbers).sizes
 
 
 def _typ_of(op: str) -> Any:

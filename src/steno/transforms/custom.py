@@ -65,7 +65,7 @@ class AbstractCustomJvp(ABC):
 def call_custom_jvp(call: AbstractCustomJvp, args: Values) -> list[Any]:
     """Calls the function under the current trace."""
     trace = current_trace()
-    if trace is None:
+    if trace is None or trace.evaluates():
         return call.run(*args)
     if isinstance(trace, JVPTrace | LinearizeTrace):
         primals, tangents, any_nonzero = trace.split(args)
@@ -275,7 +275,7 @@ class AbstractCustomVjp(ABC):
 def call_custom_vjp(call: AbstractCustomVjp, args: Values) -> list[Any]:
     """Calls the function under the current trace."""
     trace = current_trace()
-    if trace is None:
+    if trace is None or trace.evaluates():
         return call.run(*args)
     if isinstance(trace, JVPTrace | LinearizeTrace):
         primals, tangents, any_nonzero = trace.split(args)

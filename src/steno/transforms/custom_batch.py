@@ -80,7 +80,7 @@ class VmapOfJvp(AbstractCustomVmap):
 def call_custom_vmap(call: AbstractCustomVmap, args: Values) -> list[Any]:
     """Calls the function under the current trace."""
     trace = current_trace()
-    if trace is None or isinstance(trace, LinearizeTrace):
+    if trace is None or isinstance(trace, LinearizeTrace) or trace.evaluates():
         return call.run(*args)  # derivatives are those of the function itself
     if isinstance(trace, BatchTrace):
         values, dims = trace.split(args)

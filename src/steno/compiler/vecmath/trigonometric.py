@@ -40,13 +40,16 @@ def _reduced(b: Builder, a: Expr, f: Quadrant) -> Expr:
     e = b.sub(b.sub(exact, r), p)  # the difference's error, exact as `exact` has no bits below p's
     e = b.fma(n, -m.PI_2[2], b.add(e, b.fma(n, -m.PI_2[1], p)))
     common = f(b, m, b.bitcast(t, m.unsigned), r, e)
-    return b.rare(b.not_(b.le(a, _limit(a))), common, b.outline(f"{f.__name__.strip('_')}_of_large_{a.dtype}", a))
+    # The cosine is the sine a quadrant on: one function serves both.
+    name, turns = ("tan", 0) if f is _tan_quadrant else ("sin", int(f is _cos_quadrant))
+    return b.rare(b.not_(b.le(a, _limit(a))), common, b.outline(f"{name}_of_large_{a.dtype}", a, b.const(turns, m.unsigned)))
 
 
-def _large(f: Quadrant, b: Builder, a: Expr) -> Expr:
+def _large(f: Quadrant, b: Builder, a: Expr, turns: Expr) -> Expr:
+    """f of a >= 0 and so many quadrants more."""
     m = machine(a)
-    large = f(b, m, *(_payne_hanek_32 if m.dtype == F32 else _payne_hanek_64)(b, a))
-    return b.select(b.is_finite(a), large, float("nan"))
+    q, r, e = (_payne_hanek_32 if m.dtype == F32 else _payne_hanek_64)(b, a)
+    return b.select(b.is_finite(a), f(b, m, b.add(q, turns), r, e), float("nan"))
 
 
 def _words(b: Builder, table: tuple[int, ...], position: Expr, count: int) -> list[Expr]:
@@ -152,9 +155,9 @@ def _tan_quadrant(b: Builder, m: Machine, q: Expr, r: Expr, e: Expr) -> Expr:
     return b.select(_odd(b, q), inverse, t)
 
 
-for _quadrant in (_sin_quadrant, _cos_quadrant, _tan_quadrant):
+for _name, _quadrant in (("sin", _sin_quadrant), ("tan", _tan_quadrant)):
     for _dtype in (F32, F64):
-        OUTLINED[f"{_quadrant.__name__.strip('_')}_of_large_{_dtype}"] = functools.partial(_large, _quadrant)
+        OUTLINED[f"{_name}_of_large_{_dtype}"] = functools.partial(_large, _quadrant)
 
 
 @function("sin")
