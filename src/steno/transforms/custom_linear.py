@@ -11,7 +11,8 @@ from steno.core.jaxpr import ClosedJaxpr, Jaxpr, Var, eval_jaxpr
 from steno.core.op import Op
 from steno.transforms.batching import batch_jaxpr
 from steno.transforms.custom import hoist_tracers
-from steno.transforms.rules import Axis, Linear, Zero, instantiate, to_front, zero_of
+from steno.transforms.forward import jvp_jaxpr
+from steno.transforms.rules import Axis, Linear, Zero, add, instantiate, to_front, zero_of
 
 Values = Sequence[Any]
 
@@ -52,13 +53,20 @@ def _expand(*args: Any, callee: ClosedJaxpr, **_: Any) -> list[Any]:
     return eval_jaxpr(callee.jaxpr, callee.consts, *args)
 
 
-def _jvp(primals: Values, tangents: Values, *, num_res: int, **programs: ClosedJaxpr) -> tuple[list[Any], list[Any]]:
-    if any(type(t) is not Zero for t in tangents[:num_res]):
-        raise NotImplementedError("linear_call cannot be differentiated with respect to its residual arguments")
-    outs = linear_call(*primals, num_res=num_res, **programs)
-    if all(type(t) is Zero for t in tangents):
-        return outs, [zero_of(y) for y in outs]
-    return outs, linear_call(*primals[:num_res], *map(instantiate, tangents[num_res:]), num_res=num_res, **programs)
+def _jvp(primals: Values, tangents: Values, *, callee: ClosedJaxpr, transpose: ClosedJaxpr, num_res: int) -> tuple[list[Any], list[Any]]:
+    """By the linear arguments the call itself; by the residuals the derivative of `callee`, which may be linear in them by other means."""
+    residuals, linear = list(primals[:num_res]), tangents[num_res:]
+    params = {"callee": callee, "transpose": transpose, "num_res": num_res}
+    outs = linear_call(*primals, **params)
+    total: list[Any] = [zero_of(y) for y in outs]
+    if any(type(t) is not Zero for t in linear):
+        total = linear_call(*residuals, *map(instantiate, linear), **params)
+    nonzero = [type(t) is not Zero for t in tangents[:num_res]]
+    if any(nonzero):
+        both, out_nonzero = jvp_jaxpr(callee, [*nonzero, *(False for _ in linear)])
+        moved = iter(eval_jaxpr(both.jaxpr, both.consts, *primals, *(t for t in tangents[:num_res] if type(t) is not Zero))[len(outs) :])
+        total = [add(t, next(moved)) if nz else t for t, nz in zip(total, out_nonzero, strict=True)]
+    return outs, total
 
 
 def _transpose(cts: Values, *args: Any, callee: ClosedJaxpr, transpose: ClosedJaxpr, num_res: int) -> list[Any]:
