@@ -94,8 +94,9 @@ __getattr__, __dir__ = _on_demand(
             "vjp",
         ),
         "mapping": ("vmap",),
+        "ref": ("Ref", "empty_ref", "free_ref", "freeze", "new_ref"),
     },
-    submodules=("ad_checkpoint", "custom_batching", "debug", "flatten_util", "nn", "random", "test_util"),
+    submodules=("ad", "ad_checkpoint", "custom_batching", "debug", "flatten_util", "nn", "random", "ref", "test_util"),
 )  # fmt: skip
 
 

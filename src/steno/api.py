@@ -14,16 +14,16 @@ from typing import Any, Final, final
 
 from steno import backends, monitoring, retrace
 from steno._native import ArrayImpl, JitEntry, JitFunction, config_token, current_trace, global_config_token
-from steno.backends import finite
 from steno.core import source
 from steno.core.aval import is_value
 from steno.core.config import config, disable_jit as _disable_jit, explain_cache_misses as _log_cache_misses
-from steno.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, eval_jaxpr, literal_value
+from steno.core.jaxpr import ClosedJaxpr, Jaxpr, eval_jaxpr
 from steno.core.record import record
+from steno.core.refs import Ref, is_ref_type
 from steno.core.trace import Tracer, escaped, named_scope
 from steno.ops.structural import jit as jit_op
 from steno.stages import Lowered, Program, ShapeDtypeStruct, Traced, executable_of, plan, run
-from steno.tracing import argument_avals, parameters, trace_tree, weakly
+from steno.tracing import argument_avals, argument_names, check_captured, check_references, parameters, trace_tree, weakly
 from steno.transforms.axes import bound_axes, named_axis
 from steno.transforms.rules import Axis
 from steno.tree_util import tree_flatten, tree_map, tree_unflatten
@@ -153,6 +153,8 @@ class Traces:
             dynamic = (tuple(args), dict(kwargs))
         leaves, tree = tree_flatten(dynamic)
         avals = argument_avals(fun, leaves, tree, positions)
+        if any(map(is_ref_type, avals)):
+            check_references(fun, leaves, lambda: argument_names(fun, tree, positions), "jit")
         return leaves, retrace.CallKey(tree, avals, tuple(statics), (global_config_token(), config_token(), bound_axes()), positions)
 
     def program(self, fun: Any, key: retrace.CallKey) -> Program:
@@ -341,39 +343,12 @@ def usable_donations(program: Program) -> frozenset[int]:
     return frozenset(usable)
 
 
-def _run(program: Program, leaves: Sequence[Any]) -> list[Any]:
-    out = run(program, executable_of(program), leaves)
-    if config._state.debug_nans or config._state.debug_infs:
-        _check_finite(program, leaves, out)
-    return out
-
-
-def _check_finite(program: Program, leaves: Sequence[Any], out: Sequence[Any]) -> None:
-    """FloatingPointError, naming the op, if a result holds what the configuration forbids."""
-    if any(finite.forbidden(y) is not None for y in out):
-        _run_checked(program.closed.jaxpr, program.closed.consts, leaves)
-        finite.check(out, f"jit({program.name})")
-
-
-def _run_checked(jaxpr: Jaxpr, consts: Sequence[Any], args: Sequence[Any]) -> None:
-    """Runs a program op by op; FloatingPointError at the first op that makes a forbidden value."""
-    env: dict[Any, Any] = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*consts, *args), strict=True))
-    for e in jaxpr.eqns:
-        inputs = [literal_value(a) if isinstance(a, Literal) else env[a] for a in e.invars]
-        if e.op is jit_op:
-            _run_checked(e.params["jaxpr"].jaxpr, e.params["jaxpr"].consts, inputs)
-        out = backends.current().eager(e.op, inputs, e.params)
-        out = list(out) if e.op.multiple_results else [out]
-        finite.check(out, f"{e.op.name} at {source.summary(e.place)}")
-        env.update(zip(e.outvars, out, strict=True))
-
-
 def call_program(program: Program, leaves: Sequence[Any], inline: bool = False) -> list[Any]:
     """The traced function as one `jit` op of the current trace (or its ops one by one, if `inline`)."""
     closed = program.closed
     if inline:
         return eval_jaxpr(closed.jaxpr, closed.consts, *leaves)
-    captured = [k for k, c in enumerate(closed.consts) if isinstance(c, Tracer)]
+    captured = [k for k, c in enumerate(closed.consts) if isinstance(c, Tracer | Ref)]
     if not captured:
         return jit_op(*leaves, name=program.name, jaxpr=closed)
     j = closed.jaxpr
@@ -408,9 +383,11 @@ def _miss(traces: Traces, fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any
         if not isinstance(x, Tracer | ArrayImpl) and hasattr(type(x), "__jax_array__"):
             raise ValueError(f"jit: an argument of type {type(x)} has to be converted first, by its __jax_array__ or jax.numpy.asarray")
     program = traces.program(fun, key)
+    if any(map(is_ref_type, key.avals)):
+        check_captured(fun, program.closed.consts, leaves, program.argument_names, "jit")
     if traced:
         return None, tree_unflatten(program.out_tree, call_program(program, leaves, traces.options.inline))
-    out = _run(program, leaves)
+    out = run(program, executable_of(program), leaves)
     return plan(program, program.executable), tree_unflatten(program.out_tree, out)
 
 

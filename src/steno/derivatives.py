@@ -13,15 +13,18 @@ from typing import Any, Final, final
 import numpy as np
 
 from steno._native import ArrayImpl, ShapedArray
+from steno.ad import DidntWant, DontWant, GradRef
 from steno.api import jit
 from steno.core import dtypes, source
 from steno.core.aval import typed_scalar, typeof
 from steno.core.jaxpr import ClosedJaxpr, DebugInfo, eval_jaxpr
 from steno.core.op import OPS
-from steno.core.pytree import broadcast_prefix, equality_errors, keystr
+from steno.core.pytree import broadcast_prefix, equality_errors, flatten_partial, keystr
+from steno.core.refs import is_ref, is_ref_type
 from steno.core.trace import Tracer
 from steno.transforms.backward import backward
 from steno.transforms.batching import batch_flat
+from steno.transforms.discharge import Discharged, discharged
 from steno.transforms.forward import jvp_flat
 from steno.transforms.linearize import linearize_flat
 from steno.transforms.partial import partial_eval_flat
@@ -39,7 +42,7 @@ from steno.transforms.rules import (
     tangent_aval,
     to_front,
 )
-from steno.tree_util import Partial, PyTreeDef, tree_flatten, tree_map, tree_unflatten
+from steno.tree_util import Partial, PyTreeDef, register_pytree_node, tree_flatten, tree_map, tree_unflatten
 
 # Functions of flat values
 
@@ -238,16 +241,64 @@ def _vjp(
     flat = Flat(fun, tree, has_aux)
     outs, out_nonzero, program, aux = linearize_flat(flat, xs, varying, flat.debug_info("vjp"))
     pullback = Pullback(program, tree, flat.out_tree, [x.aval for x in xs], [typeof(y) for y in outs], varying, out_nonzero)
-    return tree_unflatten(flat.out_tree, map(as_array, outs)), Partial(pullback, program.consts), aux, flat.aux_tree
+    return tree_unflatten(flat.out_tree, map(as_array, outs)), VJP(pullback, program.consts), aux, flat.aux_tree
+
+
+@final
+class VJP(Partial):
+    """The function from cotangents to gradients that `vjp` returns. `with_refs`: gradients are added to references instead."""
+
+    def with_refs(self, *entries: Any) -> VJP:
+        """This function, with one entry for each array among the arguments of the differentiated function: a reference, to which the
+        gradient is added; `steno.ad.DontWant()`; anything else: the gradient is returned. Returned are `GradRef()`, `DidntWant()` for the
+        first two. ValueError for entries of another structure."""
+        pullback, residuals = self.func, self.args[0]
+        leaves, tree = tree_flatten(entries)
+        if tree != pullback.in_tree:
+            raise ValueError(
+                "unexpected tree structure in the arguments to a VJP function's `with_refs` method: there must be one entry for each array "
+                f"among the arguments of {pullback.program.debug_info.func_src_info}, of the structure {pullback.in_tree}, got {tree}"
+            )
+        refs = [x for x in leaves if is_ref(x)]
+        for x, a in zip(leaves, pullback.in_avals, strict=True):
+            if is_ref(x) and (x.shape, x.dtype) != (a.shape, tangent_aval(a).dtype):
+                raise ValueError(f"with_refs: the reference for the gradient of an argument of type {a} is of type {x.aval}")
+        kinds = tuple("ref" if is_ref(x) else "drop" if isinstance(x, DontWant) else "value" for x in leaves)
+        return VJP(pullback.into(kinds), residuals, refs)
+
+
+def _unflatten_vjp(func: Pullback, children: tuple[tuple[Any, ...], dict[str, Any]]) -> VJP:
+    args, _ = children
+    return VJP(func, *args)
+
+
+register_pytree_node(VJP, flatten_partial, _unflatten_vjp)
 
 
 @final
 class Pullback(_Derivative):
     """The transposed derivative of a function at a point: residuals and a cotangent of the result --> cotangents of the arguments."""
 
-    __slots__ = ()
+    __slots__ = ("kinds",)
+    kinds: tuple[str, ...] | None
+    """What becomes of each gradient: "value", "ref" or "drop"; None: all are values."""
+
+    def __init__(self, *fields: Any) -> None:
+        super().__init__(*fields)
+        self.kinds = None
+
+    def into(self, kinds: tuple[str, ...]) -> Pullback:
+        """The same, with the gradients of some arguments added to references."""
+        out = object.__new__(Pullback)
+        for name in _Derivative.__slots__:
+            setattr(out, name, getattr(self, name))
+        out.kinds = kinds
+        return out
 
     def __call__(self, residuals: Sequence[Any], *args: Any) -> tuple[Any, ...]:
+        refs: Sequence[Any] = ()
+        if self.kinds is not None:
+            refs, *args = args  # type: ignore[assignment]
         if len(args) != 1:
             raise TypeError(_MANY_COTANGENTS.format(fun=self.program.debug_info.func_src_info, n=len(args)))
         cts, tree = tree_flatten(args[0])
@@ -262,7 +313,51 @@ class Pullback(_Derivative):
                     f"unexpected JAX type (e.g. shape/dtype) for argument to VJP function: got {got.str_short()}, but expected "
                     f"{wanted.str_short()} because the corresponding output of the differentiated function had JAX type {a.str_short()}"
                 )
-        return tree_unflatten(self.in_tree, self.pull(residuals, cts))
+        self._check_refs()
+        if self.kinds is None:
+            return tree_unflatten(self.in_tree, self.pull(residuals, cts))
+        return tree_unflatten(self.in_tree, self._pull_into(residuals, cts, refs))
+
+    def _check_refs(self) -> None:
+        """ValueError if the gradient of a reference has no reference to go to."""
+        for k, a in enumerate(self.in_avals):
+            if is_ref_type(a) and self.in_nonzero[k] and (self.kinds is None or self.kinds[k] == "value"):
+                raise ValueError(
+                    f"the argument number {k} of the differentiated function {self.program.debug_info.func_src_info} is a reference of "
+                    f"type {a}, so its gradient is added to a reference, but none was given: f_vjp.with_refs(grad_ref)(ct)"
+                )
+
+    def _pull_into(self, residuals: Sequence[Any], cts: Sequence[Any], refs: Sequence[Any]) -> list[Any]:
+        """As `pull`, for `kinds`. The gradient of a reference that the function writes replaces what its reference holds, which was the
+        gradient of what was written."""
+        assert self.kinds is not None
+        given = [as_value(ct) for ct, nz in zip(cts, self.out_nonzero, strict=True) if nz]
+        closed = ClosedJaxpr(self.program, residuals)
+        d = Discharged(closed, (), ())
+        if any(is_ref_type(v.aval) for v in self.program.invars):
+            d = discharged(closed, (False,) * len(self.program.invars))
+        targets = iter(refs)
+        target = [next(targets) if kind == "ref" else None for kind in self.kinds]
+        varying = [t for t, nz in zip(target, self.in_nonzero, strict=True) if nz]
+        finals = [Zero(v.aval) if varying[k] is None else OPS["get"](varying[k], access=None)
+                  for k, v in zip(d.written, d.program.outvars[len(given) :], strict=True)]  # fmt: skip
+        outs = backward(d.program.jaxpr, d.program.consts, [Linear(a) for a in d.program.in_avals], [*given, *finals])
+        position = iter(range(len(outs)))
+        result: list[Any] = []
+        for kind, ref, a, nz in zip(self.kinds, target, self.in_avals, self.in_nonzero, strict=True):
+            k = next(position) if nz else None
+            ct = Zero(tangent_aval(a)) if k is None else outs[k]
+            if kind == "value":
+                result.append(_as_weak_as(materialize(ct), a) if nz else materialize(ct))
+            elif kind == "drop":
+                result.append(DidntWant())
+            else:
+                if k in d.written:
+                    OPS["swap"](ref, materialize(ct), access=None)
+                elif type(ct) is not Zero:
+                    OPS["addupdate"](ref, as_array(ct), access=None)
+                result.append(GradRef())
+        return result
 
     def pull(self, residuals: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
         """The leaves of the cotangents of the arguments."""
@@ -402,6 +497,11 @@ def _check_enough(argnums: int | tuple[int, ...], args: tuple[Any, ...]) -> None
 
 
 def _check_reverse_input(name: str, holomorphic: bool, allow_int: bool, x: Any) -> None:
+    if is_ref(x):
+        raise TypeError(
+            f"{name} cannot differentiate with respect to a reference to a mutable array (type {x.aval}): its gradient is accumulated in "
+            "another reference, which the `with_refs` method of what steno.vjp returns takes. References among other arguments are fine"
+        )
     d = x.dtype
     k = dtypes.kind(d)
     if k == "k":

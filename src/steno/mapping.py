@@ -10,7 +10,7 @@ from typing import Any, Final
 from steno.core.aval import typeof
 from steno.core.pytree import broadcast_prefix, prefix_errors
 from steno.derivatives import check_callable
-from steno.tracing import argument_names
+from steno.tracing import argument_names, check_references
 from steno.transforms.batching import batch_flat
 from steno.transforms.rules import Axis, as_array, insert_axis, move_axis
 from steno.tree_util import PyTreeDef, tree_flatten, tree_leaves, tree_map, tree_unflatten
@@ -79,6 +79,7 @@ def vmap(
             )
         leaves, tree = tree_flatten((args, kwargs))
         values = [_argument(x) for x in leaves]
+        check_references(fun, leaves, lambda: argument_names(fun, tree), "vmap")
         dims = [*_flat_axes("in_axes", in_axes, args), *(0 for _ in tree_leaves(kwargs))]
         dims = [_normalized(d, x) for d, x in zip(dims, values, strict=True)]
         size = _mapped_size(fun, tree, values, dims, axis_size, args, kwargs)

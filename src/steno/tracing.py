@@ -13,7 +13,8 @@ from steno.core import source
 from steno.core.aval import is_value, typeof
 from steno.core.jaxpr import ClosedJaxpr, DebugInfo
 from steno.core.record import record
-from steno.core.trace import JaxprTrace, finish_trace
+from steno.core.refs import is_ref
+from steno.core.trace import JaxprTrace, JitTracer, finish_trace
 from steno.tree_util import PyTreeDef, keystr, tree_flatten, tree_flatten_with_path, tree_unflatten
 
 
@@ -139,6 +140,57 @@ def argument_avals(fun: Any, leaves: Sequence[Any], in_tree: PyTreeDef, position
     raise AssertionError("an argument had no type at first, and has one now")
 
 
+# References to mutable arrays: one name each, and none is returned
+
+
+def check_references(fun: Any, leaves: Sequence[Any], names: Callable[[], Sequence[str]], traced_for: str) -> None:
+    """ValueError if the same reference is among the arguments twice."""
+    seen: dict[int, int] = {}
+    for k, x in enumerate(leaves):
+        if is_ref(x):
+            first = seen.setdefault(_identity(x), k)
+            if first != k:
+                listed = names()
+                raise ValueError(
+                    f"{source.function_info(fun)}, for {traced_for}: only one reference to a mutable array may be passed as an argument, "
+                    f"but the one of type {x.aval} appeared at both {listed[first]} and {listed[k]}"
+                )
+
+
+def check_captured(fun: Any, captured: Sequence[Any], leaves: Sequence[Any], names: Callable[[], Sequence[str]], traced_for: str) -> None:
+    """ValueError if a reference that the function closes over is an argument too."""
+    inside = {_identity(c) for c in captured if is_ref(c)}
+    for k, x in enumerate(leaves) if inside else ():
+        if is_ref(x) and _identity(x) in inside:
+            raise ValueError(
+                f"{source.function_info(fun)}, for {traced_for}: a reference to a mutable array of type {x.aval} was both closed over and "
+                f"passed as the argument {names()[k]}"
+            )
+
+
+def _identity(ref: Any) -> int:
+    return id(ref.atom) if type(ref) is JitTracer else id(ref)
+
+
+def returned_ref(trace: JaxprTrace, leaves: Sequence[Any], out_tree: PyTreeDef) -> ValueError:
+    """The error for a function that returns a reference to a mutable array: with where it came from."""
+    k = next(k for k, y in enumerate(leaves) if is_ref(y))
+    info, y = trace.debug_info, leaves[k]
+    path = keystr(leaf_paths(out_tree)[k])
+    where = f" at output tree path result{path}" if path else ""
+    made = next((e for e in trace.eqns if type(y) is JitTracer and y.atom in e.outvars), None)
+    if made is not None:
+        origin = f"was created on line {source.summary(made.place)}"
+    elif type(y) is JitTracer and y.atom in trace.invars:
+        origin = f"was passed in as the argument {info.arg_name(trace.invars.index(y.atom))}"
+    else:
+        origin = "was closed over"
+    return ValueError(
+        f"function {info.func_src_info} traced for {info.traced_for} returned a mutable array reference of type {y.aval}{where}: "
+        f"references may be passed to functions, but not returned\n\nThe reference {origin}. Return its value, `ref[...]`, instead."
+    )
+
+
 def trace_tree(
     fun: Callable[..., Any],
     in_tree: PyTreeDef,
@@ -167,6 +219,8 @@ def trace_tree(
         nonlocal out_tree
         args, kwargs = tree_unflatten(in_tree, [trace.argument(a) for a in in_avals])
         leaves, out_tree = tree_flatten(fun(*args, **kwargs))
+        if any(map(is_ref, leaves)):
+            raise returned_ref(trace, leaves, out_tree)
         return leaves
 
     def check(leaves: Sequence[Any]) -> None:

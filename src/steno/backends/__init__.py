@@ -13,13 +13,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from steno.backends import finite
-from steno.core import source
 from steno.core.config import config, debug_infs, debug_nans
 from steno.core.errors import JaxRuntimeError
-from steno.core.jaxpr import eval_jaxpr
 from steno.core.op import Op, set_eager
 from steno.core.trace import Tracer, escaped
-from steno.ops.structural import jit
 
 _AUTO: Final = "cpu"
 _OPTIONS: Final = {"fast_math": bool}
@@ -69,11 +66,8 @@ def _eager(op: Op, args: Sequence[Any], params: dict[str, Any]) -> Any:
 
 def _checked_eager(op: Op, args: Sequence[Any], params: dict[str, Any]) -> Any:
     out = _eager(op, args, params)
-    if config._state.debug_nans or config._state.debug_infs:
-        if op is jit and any(map(finite.forbidden, out)):
-            closed = params["jaxpr"]
-            eval_jaxpr(closed.jaxpr, closed.consts, *args)  # op by op, to find the one that made it
-        finite.check(out, f"{op.name} at {source.summary(source.place())}")
+    if finite.watching():
+        finite.check_op(op, args, params, out, current().eager)
     return out
 
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Iterable, Sequence
 from typing import Any, final
 
 from steno._native import ArrayImpl, Executable
+from steno.backends.state import compile_stateful, single_op
 from steno.compiler.pipeline import Compiled, compile_jaxpr
 from steno.core.aval import ShapedArray, typeof
 from steno.core.interpret import to_array, to_ndarray
-from steno.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Var
+from steno.core.jaxpr import ClosedJaxpr
 from steno.core.op import Op
+from steno.transforms.discharge import stateful, takes_refs
 
 HEAVY_NS = 50_000.0
 """Programs of more estimated work than this release the GIL while they run."""
@@ -76,18 +79,13 @@ def _forwarded(x: Any, aval: ShapedArray) -> ArrayImpl:
     return x.with_aval(aval) if isinstance(x, ArrayImpl) else to_array(to_ndarray(x), aval)
 
 
-def compile(program: ClosedJaxpr, *, donated: frozenset[int] = frozenset(), options: Any = None, quick: bool = False) -> CpuExecutable:
-    """`donated`: positions of the inputs whose memory results may take over. `options`: compiler options, a tuple of pairs."""
+def compile(program: ClosedJaxpr, *, donated: frozenset[int] = frozenset(), options: Any = None, quick: bool = False) -> Any:
+    """A `CpuExecutable`, or, where references to mutable arrays go in or come out, a `StatefulExecutable`. `donated`: positions of the
+    inputs whose memory results may take over. `options`: compiler options, a tuple of pairs. `quick`: of a single op. ValueError for
+    effects that a compiled program cannot have."""
+    if takes_refs(program) or stateful(program):
+        return compile_stateful(functools.partial(compile, options=options, quick=quick), program, donated)
     return CpuExecutable(compile_jaxpr(program, donated, quick))
-
-
-def single_op(op: Op, avals: Sequence[ShapedArray], params: dict[str, Any]) -> ClosedJaxpr:
-    """The program of one equation."""
-    types = op.types(tuple(avals), params)
-    invars = [Var(a) for a in avals]
-    outvars = [Var(t) for t in (types if op.multiple_results else [types])]
-    effects = op.effects(*avals, **params) if op.effects is not None else frozenset()
-    return ClosedJaxpr(Jaxpr([], invars, outvars, [JaxprEqn(op, list(invars), outvars, params, frozenset(effects))]), [])
 
 
 _eager_cache: dict[Any, CpuExecutable] = {}

@@ -6,14 +6,19 @@ from collections.abc import Iterable, Sequence
 from typing import Any, final
 
 from steno._native import ArrayImpl
+from steno.backends.state import compile_stateful, single_op
 from steno.core.aval import typeof
 from steno.core.interpret import apply_oracle, interpret, to_array, to_ndarray
 from steno.core.jaxpr import ClosedJaxpr
 from steno.core.op import Op
+from steno.transforms.discharge import has_ref, stateful, takes_refs
 
 
 def eager(op: Op, args: Sequence[Any], params: dict[str, Any]) -> Any:
     """One op on concrete values: an ArrayImpl, or a list of them for an op of multiple results."""
+    if op.makes_ref or has_ref(args):
+        out = compile(single_op(op, [typeof(x) for x in args], params)).run(args)
+        return out if op.multiple_results else out[0]
     values = [to_ndarray(x) for x in args]
     out, types = apply_oracle(op, values, [typeof(x) for x in args], params)
     arrays = [to_array(y, t) for y, t in zip(out, types, strict=True)]
@@ -35,6 +40,8 @@ class Executable:
 
 def compile(program: ClosedJaxpr, *, donated: frozenset[int] = frozenset(), options: Any = ()) -> Executable:
     """`donated` and `options` are of no use here."""
+    if takes_refs(program) or stateful(program):
+        return compile_stateful(compile, program, donated)
     return Executable(program)
 
 

@@ -24,6 +24,7 @@ from steno.core.aval import TypedScalar
 from steno.core.errors import JaxprTypeError
 from steno.core.op import Op
 from steno.core.record import record
+from steno.core.refs import STATE, AbstractRef
 
 NO_EFFECTS: Final[frozenset[Any]] = frozenset()
 
@@ -174,7 +175,10 @@ class Jaxpr:
         debug_info: DebugInfo = NO_DEBUG_INFO,
     ) -> None:
         self.constvars, self.invars, self.outvars, self.eqns = list(constvars), list(invars), list(outvars), list(eqns)
-        self.effects = frozenset(effects) if effects is not None else join_effects(self.eqns)
+        found = frozenset(effects) if effects is not None else join_effects(self.eqns)
+        if STATE in found and not any(type(v.aval) is AbstractRef for v in (*self.constvars, *self.invars)):
+            found -= {STATE}  # of references that live and die in the program
+        self.effects = found
         self.debug_info = debug_info
 
     @property
@@ -460,7 +464,7 @@ def check_jaxpr(program: Jaxpr | ClosedJaxpr) -> None:
         effects |= e.effects
     for a in jaxpr.outvars:
         use(a)
-    if not effects <= jaxpr.effects:
+    if not effects - {STATE} <= jaxpr.effects:
         raise fail(f"Equations have effects {set(effects)}, the program says {set(jaxpr.effects)}")
 
 
@@ -576,6 +580,8 @@ def _eqn_doc(e: JaxprEqn, context: _Context, settings: _Settings) -> pretty.Doc:
     operands = pretty.Nest(2, pretty.join(_GAP, [_atom(a, context) for a in e.invars]))
     right = pretty.concat(e.op.name, params, " ", operands)
     doc = pretty.concat(left, " = ", right) if e.outvars else right
+    if e.op.doc is not None:
+        doc = e.op.doc([_binder(v, context) for v in e.outvars], [_atom(a, context) for a in e.invars], e.params)
     if settings.source_info or settings.name_stack:
         note = source.summary(e.place) if settings.source_info else "[" + "/".join(e.names) + "]"
         return pretty.Annotated(doc, note)

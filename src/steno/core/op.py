@@ -11,6 +11,7 @@ from steno._native import ShapedArray, current_trace
 from steno.core import source
 from steno.core.aval import typeof
 from steno.core.errors import MissingRule
+from steno.core.refs import AbstractRef
 
 OPS: dict[str, Op] = {}
 _TYPES_LIMIT = 4096
@@ -34,11 +35,15 @@ class Op:
     samples          `samples() -> iterable of (args, params)`: what the test-suite tries
     show             `show(params) -> dict`: the parameters a printed jaxpr shows, in order (None: all, sorted)
     parse            `parse(shown, avals_in, avals_out) -> params`: the inverse of `show`
+    doc              `doc(results, operands, params) -> text`: an equation that prints otherwise than `results = op[params] operands`
+    discharge        `discharge(*args, **params)`: an op on references as reads and writes of `Cell`s (transforms/discharge.py)
+    makes_ref        it makes a reference: the transformations around see it although no operand is theirs
     """
 
     __slots__ = (
-        "__dict__", "__weakref__", "_types", "aliases", "axis_names", "batch", "cost", "dce", "effects", "expand", "jvp", "linearize",
-        "lower", "multiple_results", "name", "oracle", "parse", "partial_eval", "samples", "show", "subprograms", "transpose", "typ",
+        "__dict__", "__weakref__", "_types", "aliases", "axis_names", "batch", "cost", "dce", "discharge", "doc", "effects", "expand",
+        "jvp", "linearize", "lower", "makes_ref", "multiple_results", "name", "oracle", "parse", "partial_eval", "samples", "show",
+        "subprograms", "transpose", "typ",
     )  # fmt: skip
 
     def __init__(
@@ -64,6 +69,9 @@ class Op:
         samples: Callable[[], Iterable[Any]] | None = None,
         show: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
         parse: Callable[[dict[str, Any], Sequence[ShapedArray], Sequence[ShapedArray]], dict[str, Any]] | None = None,
+        doc: Callable[[Sequence[str], Sequence[str], dict[str, Any]], str] | None = None,
+        discharge: Callable[..., Any] | None = None,
+        makes_ref: bool = False,
     ) -> None:
         if name in OPS:
             raise ValueError(f"there is already an op of the name {name!r}")
@@ -73,6 +81,7 @@ class Op:
         self.linearize, self.partial_eval, self.dce = linearize, partial_eval, dce
         self.effects, self.subprograms, self.aliases, self.cost = effects, subprograms, aliases, cost
         self.axis_names, self.samples, self.show, self.parse = axis_names, samples, show, parse
+        self.doc, self.discharge, self.makes_ref = doc, discharge, makes_ref
         self._types: dict[Any, Any] = {}
         OPS[name] = self
 
@@ -100,12 +109,19 @@ class Op:
         except TypeError:  # a parameter that cannot be hashed
             return self.typ(*avals, **params)
         if out is None:
+            if self.discharge is None:
+                self._refuse_refs(avals)
             out = self.typ(*avals, **params)
             if self.subprograms is None:  # else the table would keep programs alive
                 if len(known) >= _TYPES_LIMIT:
                     known.clear()
                 known[key] = out
         return out
+
+    def _refuse_refs(self, avals: Sequence[Any]) -> None:
+        for k, a in enumerate(avals):
+            if type(a) is AbstractRef:
+                raise TypeError(f"{self.name} takes arrays, but operand {k} is a reference of type {a}: read it with `ref[...]` first")
 
     def evaluate(self, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """Evaluates now, whatever the current trace."""

@@ -28,6 +28,7 @@ from steno.core.errors import (
 )
 from steno.core.jaxpr import NO_DEBUG_INFO, NO_EFFECTS, Atom, ClosedJaxpr, DebugInfo, Jaxpr, JaxprEqn, Literal, Var, check_jaxpr, eval_jaxpr
 from steno.core.op import Op, check_operands
+from steno.core.refs import Ref, is_ref_type
 
 
 class Trace:
@@ -329,7 +330,7 @@ class JaxprTrace(Trace):
         if isinstance(x, Tracer):
             check_not_escaped(x)
             return self._constant(x, x, x.aval)
-        if isinstance(x, ArrayImpl):
+        if isinstance(x, ArrayImpl) or t is Ref:
             return self._constant(x, x, x.aval)
         if isinstance(x, np.generic | np.ndarray):
             aval = typeof(x)
@@ -515,7 +516,7 @@ def named_scope(name: str) -> Iterator[None]:
 
 class _ArrayMeta(type):
     def __instancecheck__(cls, instance: object) -> bool:
-        return isinstance(instance, ArrayImpl | Tracer)
+        return isinstance(instance, ArrayImpl) or (isinstance(instance, Tracer) and not is_ref_type(instance.aval))
 
     def __subclasscheck__(cls, subclass: type) -> bool:
         return issubclass(subclass, ArrayImpl | Tracer)

@@ -10,7 +10,9 @@ from steno.core import source
 from steno.core.errors import MissingRule
 from steno.core.interpret import expansion
 from steno.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, literal_value
+from steno.core.refs import STATE
 from steno.core.trace import JaxprTrace, trace_to_jaxpr
+from steno.transforms.discharge import pure
 from steno.transforms.programs import Flags, anonymous, flags, remembered, remove_dead
 from steno.transforms.rules import Linear, Zero, add, instantiate, rule_of, tangent_aval
 
@@ -19,6 +21,9 @@ def backward(jaxpr: Jaxpr, consts: Sequence[Any], args: Sequence[Any], cts: Sequ
     """The cotangents of the arguments that are `Linear`, None for the known others; `cts` are those of the results and may be `Zero`s.
 
     What does not depend on linear arguments is evaluated first."""
+    if any(STATE in e.effects for e in jaxpr.eqns):
+        closed = pure(ClosedJaxpr(jaxpr, consts))
+        jaxpr, consts = closed.jaxpr, closed.consts
     env: dict[Any, Any] = dict(zip(jaxpr.constvars, consts, strict=True))
     linear: set[Any] = set()
     for v, x in zip(jaxpr.invars, args, strict=True):

@@ -13,6 +13,7 @@ from steno.core.jaxpr import NO_DEBUG_INFO, ClosedJaxpr, Jaxpr, eval_jaxpr, open
 from steno.core.op import Op
 from steno.core.trace import Trace, Tracer, check_leaks, register_aval_type, trace_to_jaxpr
 from steno.transforms.axes import named_axis
+from steno.transforms.discharge import call_on_values, pure, works_on_refs
 from steno.transforms.forward import explain_inner
 from steno.transforms.programs import Flags, anonymous, flags, remembered
 from steno.transforms.rules import Axis, as_value, inserted, rule_of, to_front, typeof
@@ -119,12 +120,14 @@ class BatchTrace(Trace):
 
     def process(self, op: Op, args: Sequence[Any], params: dict[str, Any]) -> Any:
         batched = any(type(x) is BatchTracer and x._trace is self for x in args)
-        if not batched and not (self.axis.name is not None and self.axis.name in used_axis_names(op, params)):
+        if not batched and not op.makes_ref and not (self.axis.name is not None and self.axis.name in used_axis_names(op, params)):
             previous = swap_trace(self.parent)
             try:
                 return op(*args, **params)
             finally:
                 swap_trace(previous)
+        if op.subprograms is not None and works_on_refs(op, args, params):
+            return call_on_values(op, args, params)
         rule = rule_of(op, "batch")
         if rule is None:
             if op.expand is not None:
@@ -164,6 +167,7 @@ def batch_flat(
 @remembered
 def batch_with_dims(closed: ClosedJaxpr, axis: Axis, in_dims: Dims, front: bool, instantiate: Flags) -> tuple[ClosedJaxpr, Dims]:
     out_dims: Dims = ()
+    closed = pure(closed)
 
     def run(*args: Any) -> list[Any]:
         nonlocal out_dims

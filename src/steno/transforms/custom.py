@@ -15,6 +15,7 @@ from steno.core.errors import JAXTypeError
 from steno.core.interpret import interpret
 from steno.core.jaxpr import ClosedJaxpr, DebugInfo, Jaxpr, eval_jaxpr
 from steno.core.op import Op
+from steno.core.refs import Ref
 from steno.core.trace import Tracer, set_current_trace, trace_to_jaxpr
 from steno.transforms.batching import BatchTrace, Dims, batch_flat, batch_program, batch_with_dims, element_aval
 from steno.transforms.forward import JVPTrace
@@ -103,9 +104,9 @@ def _recorded(run: Callable[..., list[Any]], name: str, args: Values) -> tuple[C
 
 
 def hoist_tracers(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, list[Any]]:
-    """Constants that are tracers become leading inputs; arrays stay. The tracers are returned."""
+    """Constants that are tracers or references become leading inputs, and are returned; arrays stay."""
     j = closed.jaxpr
-    outer = [isinstance(c, Tracer) for c in closed.consts]
+    outer = [isinstance(c, Tracer | Ref) for c in closed.consts]
     if not any(outer):
         return closed, []
     hoisted = [v for v, o in zip(j.constvars, outer, strict=True) if o]

@@ -11,6 +11,7 @@ from steno.core.errors import MissingRule
 from steno.core.jaxpr import NO_DEBUG_INFO, ClosedJaxpr, eval_jaxpr
 from steno.core.op import Op
 from steno.core.trace import Trace, Tracer, check_leaks, register_aval_type, trace_to_jaxpr
+from steno.transforms.discharge import call_on_values, pure, works_on_refs
 from steno.transforms.programs import Flags, anonymous, flags, remembered
 from steno.transforms.rules import Zero, as_value, instantiate, rule_of, tangent_aval, typeof, zero_of
 
@@ -62,12 +63,14 @@ class JVPTrace(Trace):
         return primal if type(tangent) is Zero else JVPTracer(self, primal, tangent)
 
     def process(self, op: Op, args: Sequence[Any], params: dict[str, Any]) -> Any:
-        if not any(type(x) is JVPTracer and x._trace is self for x in args):
+        if not op.makes_ref and not any(type(x) is JVPTracer and x._trace is self for x in args):
             with_parent = swap_trace(self.parent)
             try:
                 return op(*args, **params)
             finally:
                 swap_trace(with_parent)
+        if op.subprograms is not None and works_on_refs(op, args, params):
+            return call_on_values(op, args, params)
         rule = rule_of(op, "jvp")
         if rule is None:
             if op.expand is not None:
@@ -145,6 +148,7 @@ def jvp_flat(
 @remembered
 def _jvp_jaxpr(closed: ClosedJaxpr, nonzero: Flags, instantiate_outputs: Flags) -> tuple[ClosedJaxpr, Flags]:
     n = len(nonzero)
+    closed = pure(closed)
     avals = closed.in_avals
     out_nonzero: Flags = ()
 

@@ -12,6 +12,7 @@ from steno.core.jaxpr import NO_DEBUG_INFO, ClosedJaxpr, DebugInfo, eval_jaxpr
 from steno.core.op import Op
 from steno.core.record import record
 from steno.core.trace import JaxprTrace, JitTracer, Trace, Tracer, check_leaks, register_aval_type
+from steno.transforms.discharge import call_on_values, pure, works_on_refs
 from steno.transforms.forward import check_tangents, explain_inner, known_value, missing_jvp, split_tangents
 from steno.transforms.partial import PartialTrace
 from steno.transforms.programs import Flags, Split, anonymous, flags, remembered, remove_dead, split_program
@@ -64,12 +65,14 @@ class LinearizeTrace(Trace):
         return LinearizeTracer(self, primal, tangent) if self.tangents.is_unknown(tangent) else primal
 
     def process(self, op: Op, args: Sequence[Any], params: dict[str, Any]) -> Any:
-        if not any(type(x) is LinearizeTracer and x._trace is self for x in args):
+        if not op.makes_ref and not any(type(x) is LinearizeTracer and x._trace is self for x in args):
             previous = swap_trace(self.parent)
             try:
                 return op(*args, **params)
             finally:
                 swap_trace(previous)
+        if op.subprograms is not None and works_on_refs(op, args, params):
+            return call_on_values(op, args, params)
         rule: Any = rule_of(op, "jvp")
         if rule is None and op.linearize is None:
             if op.expand is not None:
@@ -147,6 +150,7 @@ class Linearized:
 
 @remembered
 def _linearize_jaxpr(closed: ClosedJaxpr, nonzero: Flags, instantiate_outputs: Flags) -> Linearized:
+    closed = pure(closed)
     outer = JaxprTrace(anonymous(closed.jaxpr, "linearize"))
     trace = LinearizeTrace(outer, anonymous(closed.jaxpr, "linearize"))
     inputs = [outer.argument(a) for a in closed.in_avals]

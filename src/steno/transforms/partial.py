@@ -12,6 +12,7 @@ from steno.core.jaxpr import NO_DEBUG_INFO, ClosedJaxpr, DebugInfo, eval_jaxpr
 from steno.core.op import Op
 from steno.core.record import record
 from steno.core.trace import JaxprTrace, JitTracer, Trace
+from steno.transforms.discharge import pure
 from steno.transforms.programs import Flags, Split, anonymous, flags, remembered, split_program
 
 
@@ -87,6 +88,7 @@ def partial_eval_flat(
 
 @remembered
 def _partial_eval_jaxpr(closed: ClosedJaxpr, unknown: Flags, instantiate: Flags) -> PartlyEvaluated:
+    closed = pure(closed)
     outer = JaxprTrace(anonymous(closed.jaxpr, "partial_eval"))
     trace = PartialTrace(outer, anonymous(closed.jaxpr, "partial_eval"))
     args = [trace.argument(a) if u else outer.argument(a) for a, u in zip(closed.in_avals, unknown, strict=True)]

@@ -17,6 +17,7 @@ from steno.core.interpret import to_array, to_ndarray
 from steno.core.jaxpr import Literal
 from steno.core.op import OPS, Op
 from steno.core.record import record
+from steno.core.refs import Ref
 from steno.core.trace import JaxprTrace, JitTracer, Tracer
 
 # Values
@@ -94,8 +95,8 @@ def is_differentiable(aval: ShapedArray) -> bool:
 
 
 def as_value(x: Any) -> Any:
-    """An argument of an op in a form that has `aval`, `shape` and `dtype`: array, tracer or TypedScalar."""
-    if isinstance(x, ArrayImpl | Tracer | TypedScalar):
+    """An argument of an op in a form that has `aval`, `shape` and `dtype`: array, tracer, reference or TypedScalar."""
+    if isinstance(x, ArrayImpl | Tracer | TypedScalar) or type(x) is Ref:
         return x
     if type(x) in (float, int, bool, complex):
         return python_scalar(x)
@@ -109,8 +110,8 @@ def as_value(x: Any) -> Any:
 
 
 def as_array(x: Any) -> Any:
-    """A leaf of arguments or results as an array or tracer; numbers and NumPy arrays are converted. TypeError if it is none."""
-    if isinstance(x, ArrayImpl | Tracer):
+    """A leaf of arguments or results as an array, tracer or reference; numbers and NumPy arrays are converted. TypeError if it is none."""
+    if isinstance(x, ArrayImpl | Tracer) or type(x) is Ref:
         return x
     if type(x) in (float, int, bool, complex):
         x = python_scalar(x)

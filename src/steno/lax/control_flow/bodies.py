@@ -15,11 +15,13 @@ from steno.core.errors import ConcretizationTypeError
 from steno.core.jaxpr import ClosedJaxpr, consts_to_inputs
 from steno.core.pytree import equality_errors_pytreedef, keystr, treedef_tuple
 from steno.core.record import record
+from steno.core.refs import Ref
 from steno.core.trace import Tracer
 from steno.lax.operands import as_array, as_operand, convert
 from steno.ops.control import same_type
-from steno.tracing import leaf_paths, trace_tree
+from steno.tracing import argument_names, check_captured, check_references, leaf_paths, trace_tree
 from steno.transforms.axes import axis_env
+from steno.transforms.discharge import has_ref
 from steno.tree_util import PyTreeDef, tree_flatten, tree_structure
 
 
@@ -89,20 +91,32 @@ def check_callable(name: str, what: str, *funs: Any) -> None:
 
 
 def operands_of(name: str, tree: Any) -> tuple[list[Any], PyTreeDef]:
-    """The leaves of an argument in the form that ops take, and its structure. TypeError for a leaf that is no array."""
+    """The leaves of an argument in the form that ops take, or references, and its structure. TypeError for a leaf that is neither."""
     leaves, structure = tree_flatten(tree)
     out = []
     for x in leaves:
         try:
-            out.append(as_operand(name, x))
+            out.append(x if type(x) is Ref else as_operand(name, x))
         except TypeError:
             raise TypeError(f"{name}: argument '{x}' of type {type(x)} is not a valid JAX type") from None
     return out, structure
 
 
 def arrays_of(xs: Iterable[Any]) -> list[Any]:
-    """Operands as what users get: arrays, not typed scalars."""
-    return [as_array("", x) for x in xs]
+    """Operands as what users get: arrays and references, not typed scalars."""
+    return [x if type(x) is Ref else as_array("", x) for x in xs]
+
+
+def check_body_references(fun: Any, args_tree: PyTreeDef, leaves: Sequence[Any], traced_for: str, body: Body | None = None) -> None:
+    """ValueError if the same reference to a mutable array is passed to a body twice, or also closed over by it."""
+    if has_ref(leaves):
+
+        def names() -> Sequence[str]:
+            return argument_names(fun, treedef_tuple([args_tree, _NO_KEYWORDS]))
+
+        check_references(fun, leaves, names, traced_for)
+        if body is not None:
+            check_captured(fun, body.consts, leaves, names, traced_for)
 
 
 def concrete_value(x: Any) -> Any:
@@ -237,6 +251,6 @@ def located(fun: Any) -> str:
 
 
 __all__ = [
-    "Body", "arrays_of", "body_of", "check_callable", "check_carry", "component_names", "concrete_value", "difference", "located",
-    "operands_of", "promoted", "structure_differences", "without_jit",
+    "Body", "arrays_of", "body_of", "check_body_references", "check_callable", "check_carry", "component_names", "concrete_value",
+    "difference", "located", "operands_of", "promoted", "structure_differences", "without_jit",
 ]  # fmt: skip

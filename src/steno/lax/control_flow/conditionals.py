@@ -16,6 +16,7 @@ from steno.lax.control_flow.bodies import (
     Body,
     arrays_of,
     body_of,
+    check_body_references,
     concrete_value,
     difference,
     located,
@@ -170,7 +171,10 @@ def _branch(
     """The op, for a valid int32 index. `labels` and `users`: what messages call the functions."""
     args, tree = operands_of(name, operands)
     avals = [x.aval for x in args]
+    check_body_references(users[0], tree, args, name)
     bodies = [body_of(f, tree, avals, name) for f in funs]
+    for f, b in zip(users, bodies, strict=True):
+        check_body_references(f, tree, args, name, b)
     _check_results(name, bodies, labels, users)
     consts: list[Any] = []
     place: dict[int, int] = {}

@@ -19,6 +19,7 @@ from steno.lax.control_flow.bodies import (
     Body,
     arrays_of,
     body_of,
+    check_body_references,
     check_callable,
     check_carry,
     component_names,
@@ -62,6 +63,8 @@ def scan(
     check_callable("scan", "f argument", f)
     carries, carry_tree = operands_of("scan", init)
     arrays, xs_tree = operands_of("scan", xs)
+    both = treedef_tuple([carry_tree, xs_tree])
+    check_body_references(f, both, [*carries, *arrays], "scan")
     n = _scan_length(arrays, length)
     unroll = _unroll(unroll, n)
     if n:
@@ -70,7 +73,8 @@ def scan(
             return out
     rows = [x.aval.update(shape=x.aval.shape[1:]) for x in arrays]
     body, carries, ys_tree = _scan_body(f, carry_tree, carries, xs_tree, rows)
-    out = _run_scan(body, carries, [as_array("scan", x) for x in arrays], n, bool(reverse), unroll)
+    check_body_references(f, both, [*carries, *arrays], "scan", body)
+    out = _run_scan(body, carries, arrays_of(arrays), n, bool(reverse), unroll)
     c = len(carries)
     return tree_unflatten(carry_tree, out[:c]), tree_unflatten(ys_tree, out[c:])
 
