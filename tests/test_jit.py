@@ -509,7 +509,10 @@ def test_explain_needs_a_jitted_function():
 
 def test_debug_nans():
     f = steno.jit(lambda x: neg(add(x, x)))
+    g = steno.jit(lambda x: neg(add(x, neg(x))))
     with steno.debug_nans(), pytest.raises(FloatingPointError, match=r"invalid value \(nan\) encountered in add at .*test_jit.py"):
+        g(np.array([1, np.inf], f32))
+    with steno.debug_nans(), pytest.raises(FloatingPointError, match=r"invalid value \(nan\) encountered in jit.*in the input x"):
         f(np.array([1, np.nan], f32))
     with steno.debug_infs(), pytest.raises(FloatingPointError, match=r"invalid value \(inf\)"):
         f(np.array([1, np.inf], f32))

@@ -65,12 +65,13 @@ class _Call(AbstractCustomVmap):
         self.name = source.function_name(vmap_rule)
 
     def run(self, *args: Any) -> list[Any]:
-        outs, self.out_tree = tree_flatten(self.fun(*tree_unflatten(self.in_tree, map(as_array, args))))
+        outs, self.out_tree = tree_flatten(source.call(self.fun, *tree_unflatten(self.in_tree, map(as_array, args))))
         return [as_value(y) for y in outs]
 
     def rule(self, size: int, batched: Flags, args: Sequence[Any]) -> tuple[list[Any], list[bool]]:
         about = f"custom vmap rule ({self.name})"
-        pair = self.vmap_rule(size, list(tree_unflatten(self.in_tree, batched)), *tree_unflatten(self.in_tree, map(as_array, args)))
+        arrays = tree_unflatten(self.in_tree, map(as_array, args))
+        pair = source.call(self.vmap_rule, size, list(tree_unflatten(self.in_tree, batched)), *arrays)
         if not isinstance(pair, tuple | list) or len(pair) != 2:
             raise TypeError(f"{about} must return a pair of the result and which parts of it are batched, got {pair!r}")
         outs, out_tree = tree_flatten(pair[0])

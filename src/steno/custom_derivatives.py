@@ -273,14 +273,14 @@ class _JvpCall(AbstractCustomJvp):
         self.name, self.rule_name = _name(fun), _name(jvp)
 
     def run(self, *args: Any) -> list[Any]:
-        out = self.fun(*self.split.merged(tree_unflatten(self.split.tree, map(as_array, args))))
+        out = source.call(self.fun, *self.split.merged(tree_unflatten(self.split.tree, map(as_array, args))))
         outs, self.out_tree = tree_flatten(out)
         return [as_value(y) for y in outs]
 
     def rule(self, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         tree = self.split.tree
         given = [_shown(t, self.symbolic_zeros) for t in tangents]
-        pair = self.jvp(*self.split.fixed, tree_unflatten(tree, map(as_array, primals)), tree_unflatten(tree, given))
+        pair = source.call(self.jvp, *self.split.fixed, tree_unflatten(tree, map(as_array, primals)), tree_unflatten(tree, given))
         about = f"Custom JVP rule {self.rule_name} for function {self.name}"
         if not isinstance(pair, tuple | list) or len(pair) != 2:
             raise TypeError(
@@ -376,16 +376,15 @@ class _VjpCall(AbstractCustomVjp):
         self.name, self.fwd_name, self.bwd_name = _name(owner.fun), _name(owner.fwd), _name(owner.bwd)
 
     def run(self, *args: Any) -> list[Any]:
-        out = self.owner.fun(*self.split.merged(tree_unflatten(self.split.tree, map(as_array, args))))
+        out = source.call(self.owner.fun, *self.split.merged(tree_unflatten(self.split.tree, map(as_array, args))))
         outs, self.out_tree = tree_flatten(out)
         return [as_value(y) for y in outs]
 
     def fwd(self, primals: Sequence[Any], nonzero: Sequence[bool]) -> tuple[list[Any], list[Any], Pull]:
-        fwd: Any = self.owner.fwd
         given = [as_array(x) for x in primals]
         if self.symbolic_zeros:
             given = [CustomVJPPrimal(x, nz) for x, nz in zip(given, nonzero, strict=True)]
-        pair = fwd(*self.split.merged(tree_unflatten(self.split.tree, given)))
+        pair = source.call(self.owner.fwd, *self.split.merged(tree_unflatten(self.split.tree, given)))
         if not isinstance(pair, tuple | list) or len(pair) != 2:
             raise TypeError(
                 f"Custom VJP fwd rule {self.fwd_name} for function {self.name} must produce a pair (list or tuple of length two): the "
@@ -402,9 +401,9 @@ class _VjpCall(AbstractCustomVjp):
     def _bwd(
         self, residual_tree: PyTreeDef, out_tree: PyTreeDef, in_avals: Sequence[ShapedArray], residuals: Sequence[Any], cts: Sequence[Any]
     ) -> list[Any]:
-        bwd: Any = self.owner.bwd
         given = [_shown(ct, self.symbolic_zeros) for ct in cts]
-        out = bwd(*self.split.fixed, tree_unflatten(residual_tree, map(as_array, residuals)), tree_unflatten(out_tree, given))
+        kept = tree_unflatten(residual_tree, map(as_array, residuals))
+        out = source.call(self.owner.bwd, *self.split.fixed, kept, tree_unflatten(out_tree, given))
         return self._cotangents(tuple(out) if isinstance(out, list) else out, in_avals)
 
     def _cotangents(self, out: Any, in_avals: Sequence[ShapedArray]) -> list[Any]:

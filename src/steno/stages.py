@@ -8,10 +8,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, final
 
+from steno import backends
 from steno._native import ArrayImpl, JitEntry, JitFunction, ShapedArray
+from steno.backends import finite
 from steno.core import dtypes
 from steno.core.aval import register_aval_type, typeof
-from steno.core.config import config
 from steno.core.jaxpr import ClosedJaxpr, Jaxpr, open_jaxpr, subjaxprs
 from steno.core.record import field, record
 from steno.core.trace import Tracer
@@ -324,7 +325,7 @@ class Compiled(Stage):
 def plan(program: Program, executable: Any) -> JitEntry | None:
     """How native code answers calls of the program; None if its backend has no native code, or results are looked at in Python."""
     native = getattr(executable, "native", None)
-    if native is None or config._state.debug_nans or config._state.debug_infs:
+    if native is None or finite.watching():
         return None
     closed = program.closed
     inputs = range(len(closed.in_avals))
@@ -340,7 +341,11 @@ def run(program: Program, executable: Executable, leaves: Sequence[Any]) -> list
             raise ValueError(
                 f"{program.name}: the array donated as {name} is also another argument of the same call, as in `f(donate(a), a)`"
             )
-    out = executable.run(leaves, program.usable)
+    if finite.watching():  # the arguments are needed again if something turns up
+        out = executable.run(leaves)
+        finite.check_program(program.closed, leaves, out, program.name, program.argument_names, backends.current().eager)
+    else:
+        out = executable.run(leaves, program.usable)
     for k in program.usable:
         x = leaves[k]
         if isinstance(x, ArrayImpl) and not x.is_deleted():

@@ -218,7 +218,7 @@ def trace_tree(
     def run() -> list[Any]:
         nonlocal out_tree
         args, kwargs = tree_unflatten(in_tree, [trace.argument(a) for a in in_avals])
-        leaves, out_tree = tree_flatten(fun(*args, **kwargs))
+        leaves, out_tree = tree_flatten(source.call(fun, *args, **kwargs))
         if any(map(is_ref, leaves)):
             raise returned_ref(trace, leaves, out_tree)
         return leaves
