@@ -13,7 +13,7 @@ import numpy as np
 
 from steno.compiler.graph import Choose, Graph, Node, Repeat, Value, alive
 from steno.ir.expr import storage
-from steno.ir.loops import Argument, Buffer, Carried, Choice, Fixed, Loop, Row
+from steno.ir.loops import Argument, Buffer, Carried, Choice, CopyBuffer, Fixed, Loop, Program, Row
 
 if TYPE_CHECKING:
     from steno.compiler.schedule import Scheduler
@@ -88,19 +88,49 @@ def _hands_on(body: Graph, k: int, first: int) -> bool:
 
 
 def place_choose(s: Scheduler, node: Node, kind: Choose) -> None:
-    step = s.new_step()
     index, *rest = node.operands
-    index_buffer = s.whole(index, step)
     shared, rest = rest[: kind.operands], rest[kind.operands :]
+    programs, changed = _branches(s, node, kind, shared)
+    copies = {s.begin_copy(node.results[o], shared[i]) for o, i in changed}
+    step = s.new_step()
+    s.depend(step, copies)
+    index_buffer = s.whole(index, step)
+    home = {i: node.results[o] for o, i in changed}
+    step.reads.update(home.values())
     branches: list[Any] = []
-    scratch_bytes = 0
-    for g in kind.branches:
+    for g, program in zip(kind.branches, programs, strict=True):
         captured, rest = rest[: len(g.captured)], rest[len(g.captured) :]
-        made = s.lower(g, True, frozenset(), [])
-        branches.append((made.program, tuple(s.whole(v, step) for v in (*shared, *captured))))
-        scratch_bytes = max(scratch_bytes, made.program.arena_bytes)
-    scratch = Buffer("scratch", UINT8, scratch_bytes, "arena")
+        inputs = [s.buffer(home[i]) if i in home else s.whole(v, step) for i, v in enumerate(shared)]
+        branches.append((program, (*inputs, *(s.whole(v, step) for v in captured))))
+    scratch = Buffer("scratch", UINT8, max(p.arena_bytes for p in programs), "arena")
     step.statements.append(Choice(index_buffer, tuple(branches), tuple(s.buffer(v) for v in node.results), scratch))
     if node.has_effects:
         s.after_effects(step)
     s.produced(node, step)
+
+
+def _branches(s: Scheduler, node: Node, kind: Choose, shared: list[Value]) -> tuple[list[Program], list[tuple[int, int]]]:
+    """The branches' programs, and the (result, operand) pairs of arrays that all of them begin to change as a copy: these are copied before
+    the choice, if at all, and changed in place by whichever branch is taken."""
+    plain = [s.lower(g, True, frozenset(), []).program for g in kind.branches]
+    changed: list[tuple[int, int]] = []
+    for o, result in enumerate(node.results):
+        taken = {i for _, i in changed}
+        for i, x in enumerate(shared):
+            if i not in taken and (x.shape, x.aval.dtype) == (result.shape, result.aval.dtype) and all(_copies(p, o, i) for p in plain):
+                changed.append((o, i))
+                break
+    if not changed:
+        return plain, []
+    made = [s.lower(g, True, frozenset(i for _, i in changed), changed) for g in kind.branches]
+    both = [pair for pair in changed if all(pair in m.aliases for m in made)]
+    if not both:
+        return plain, []
+    if both != changed:
+        made = [s.lower(g, True, frozenset(i for _, i in both), both) for g in kind.branches]
+    return [m.program for m in made], both
+
+
+def _copies(program: Program, o: int, i: int) -> bool:
+    source, target = program.inputs[i], program.outputs[o]
+    return any(isinstance(t, CopyBuffer) and t.source is source and t.target is target for t in program.statements)
