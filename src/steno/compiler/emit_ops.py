@@ -490,8 +490,8 @@ def _outline(w: Writer, e: Expr, lanes: int, a: Sequence[str]) -> str:
 
 
 def _outlined_function(w: Writer, e: Expr, lanes: int) -> str:
-    """Its name; it is written if it is not there yet. Of more lanes than one register has of its widest values, halves are computed by calls:
-    LLVM would split each value, and this is the slowest thing it does."""
+    """Its name; it is written if it is not there yet. Of more lanes than one register has of its widest values, halves are computed by
+    calls: LLVM would split each value, and this is the slowest thing it does."""
     name = f"{e.attr}.{lanes}"
     if name in w.declarations.text:
         return name

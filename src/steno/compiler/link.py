@@ -15,11 +15,13 @@ import itertools
 import threading
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, final
 
 from steno import _native
 from steno.compiler.emit import ENTRY, Module, emit
+from steno.compiler.object_cache import digest, object_cache
 from steno.compiler.target import Target, host_target
 from steno.core.config import config
 from steno.ir.loops import Program
@@ -75,6 +77,14 @@ _machine = functools.cache(_new_machine)
 @functools.cache
 def _jit(target: Target) -> Any:
     return _llvm().create_lljit_compiler(_new_machine(target, OPT_LEVEL))  # which takes the machine over
+
+
+@functools.cache
+def _versions() -> str:
+    """Of what makes objects out of text."""
+    import llvmlite  # noqa: PLC0415 - heavy, on first need
+
+    return f"{llvmlite.__version__} {_llvm().llvm_version_info}"
 
 
 @functools.cache
@@ -223,7 +233,18 @@ def load(objects: Sequence[bytes], target: Target, imports: Iterable[str] = ()) 
 def link(module: Module, target: Target | None = None, opt: int = OPT_LEVEL) -> Linked:
     """Code of this process. The level of optimisation changes no result."""
     target = target or host_target()
-    return load(compile_objects(module, target, opt), target, module.imports)
+    cache = object_cache()
+    if cache is None:
+        return load(compile_objects(module, target, opt), target, module.imports)
+    key = digest(module.text(), repr(target), str(opt), _versions())
+    objects = cache.get(key)
+    if objects is not None:
+        with suppress(CompileError):  # they are whole, and yet no objects of ours
+            return load(objects, target, module.imports)
+    objects = compile_objects(module, target, opt)
+    linked = load(objects, target, module.imports)
+    cache.put(key, objects)
+    return linked
 
 
 def assembly(module: Module, target: Target | None = None) -> str:

@@ -263,8 +263,14 @@ platforms = knob("platforms", None, "accepted for compatibility: there is one pl
 platform_name = knob("platform_name", "", "accepted for compatibility: there is one platform, cpu")
 default_device = knob("default_device", None, "the device of new arrays: there is one", parse=_none_or(str))
 transfer_guard = knob("transfer_guard", None, "accepted for compatibility", parse=_none_or(str))
-enable_compilation_cache = knob("enable_compilation_cache", True, "keep compiled code on disk")
-compilation_cache_dir = knob("compilation_cache_dir", None, "the folder for compiled code", parse=_none_or(str))
+enable_compilation_cache = knob("enable_compilation_cache", True, "keep compiled code on disk", env=("STENO_CACHE",))
+compilation_cache_dir = knob(
+    "compilation_cache_dir", None, "the folder for compiled code; None: `steno` in the user's cache folder", parse=_none_or(str),
+    env=("STENO_CACHE_DIR",),
+)  # fmt: skip
+compilation_cache_max_size = knob(
+    "compilation_cache_max_size", 1 << 28, "bytes of compiled code on disk; what was used last stays", env=("STENO_CACHE_BYTES",)
+)
 persistent_cache_min_compile_time_secs = knob("persistent_cache_min_compile_time_secs", 0.0, "accepted for compatibility", parse=float)
 persistent_cache_min_entry_size_bytes = knob("persistent_cache_min_entry_size_bytes", 0, "accepted for compatibility")
 cpu_enable_async_dispatch = knob("cpu_enable_async_dispatch", True, "run large programs behind the caller's back")
