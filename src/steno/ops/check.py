@@ -16,6 +16,7 @@ from steno._native import ArrayImpl, ShapedArray, current_trace
 from steno.core import dtypes, source
 from steno.core.aval import typeof
 from steno.core.interpret import to_array, to_ndarray
+from steno.core.jaxpr import ClosedJaxpr
 from steno.core.op import Op
 from steno.core.record import record
 from steno.ir.kinds import Host
@@ -151,6 +152,10 @@ def raise_failure(pred: Any, code: Any, leaves: Sequence[Any], layout: Layout) -
 # The record
 
 
+def has_checks(closed: ClosedJaxpr) -> bool:
+    return check_effect in closed.effects or debug_check_effect in closed.effects
+
+
 check_effect = Effect(
     "Check",
     False,
@@ -232,4 +237,5 @@ check = Op(
     batch=_batch,
     show=lambda params: {"debug": params["debug"]},
 )
-"""Operands: whether there is a failure, its code, payloads in the order of `layout`. `debug`: does nothing but under checkify."""
+"""Operands: whether there is a failure, its code, payloads in the order of `layout`. `debug`: does nothing but under checkify.
+`check.guarded(program)`, which `ops/checking.py` defines: the program with a further first input, a bool, without which nothing fails."""

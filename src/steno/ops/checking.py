@@ -19,7 +19,7 @@ from steno.core.op import Op
 from steno.core.record import record
 from steno.core.trace import Trace, trace_to_jaxpr
 from steno.ops.arithmetic import div, rem, stop_gradient
-from steno.ops.bitwise import or_
+from steno.ops.bitwise import and_, or_
 from steno.ops.check import (
     CheckFailure,
     DivisionByZeroError,
@@ -28,11 +28,12 @@ from steno.ops.check import (
     NaNError,
     OOBError,
     Signature,
+    bind_check,
     check,
     check_effect,
     code_of,
-    debug_check_effect,
     first_failed,
+    has_checks,
 )
 from steno.ops.compare import eq, gt, lt, ne, select_n
 from steno.ops.cond import Branches, cond
@@ -169,10 +170,6 @@ def run_checked(fun: Callable[..., Any], categories: Categories, *args: Any) -> 
     return out, trace.failure
 
 
-def has_checks(closed: ClosedJaxpr) -> bool:
-    return check_effect in closed.effects or debug_check_effect in closed.effects
-
-
 @remembered
 def checked_program(closed: ClosedJaxpr, categories: Categories) -> tuple[ClosedJaxpr, Layout | None]:
     """The program with its failure as further results, and the layout of that; None if it cannot fail, and has no such results."""
@@ -226,9 +223,13 @@ def _simple(op: Op, args: Sequence[Any], params: dict[str, Any], categories: Cat
         failure = merged(failure, _any_true([eq(args[1], typed_scalar(0, typeof(args[1]).dtype))], DivisionByZeroError, op))
     out = op(*args, **params)
     if NaNError in categories and op.name not in _NO_NAN:
-        outs = [y for y in (out if op.multiple_results else [out]) if dtypes.is_inexact(typeof(y).dtype)]
+        outs = [y for y in (out if op.multiple_results else [out]) if _is_array_of_floats(typeof(y))]
         failure = merged(failure, _any_true([ne(y, y) for y in outs], NaNError, op))
     return out, failure
+
+
+def _is_array_of_floats(aval: Any) -> bool:
+    return type(aval) is ShapedArray and dtypes.is_inexact(aval.dtype)
 
 
 def _any_true(masks: Iterable[Any], category: type[CheckFailure], op: Op) -> Failure | None:
@@ -510,6 +511,28 @@ _RULES: Final[dict[Op, Rule]] = {
     scan: _scan,
     while_: _while,
 }
+
+
+@remembered
+def _guarded(closed: ClosedJaxpr) -> ClosedJaxpr:
+    """The program with a further first input, a bool: where that is false no check of the program fails."""
+    checked, layout = checked_program(closed, frozenset({FailedCheckError}))
+    if layout is None:
+        return program(lambda _, *xs: evaluate(checked, xs), [_BOOL, *closed.in_avals], closed)
+    debug = check_effect not in closed.effects
+
+    def run(guard: Any, *xs: Any) -> list[Any]:
+        outs, failure = _parted(evaluate(checked, xs), len(closed.jaxpr.outvars), layout)
+        assert failure is not None
+        pred, *rest = failure.leaves
+        bind_check([and_(guard, pred), *rest], layout, debug)
+        return outs
+
+    return program(run, [_BOOL, *closed.in_avals], closed)
+
+
+_BOOL: Final = ShapedArray((), dtypes.bool_)
+check.guarded = _guarded  # type: ignore[attr-defined]
 
 
 def categories_in(errors: Iterable[type[CheckFailure]]) -> Iterator[type[CheckFailure]]:

@@ -20,6 +20,7 @@ from steno.core.record import record
 from steno.core.trace import trace_to_jaxpr
 from steno.ir.kinds import Branch
 from steno.ops.arithmetic import add, stop_gradient
+from steno.ops.check import check, has_checks
 from steno.ops.compare import eq, select_n
 from steno.ops.control import check_types, chosen, evaluate, is_nonzero, others, program, read, same_type, spread, union, with_zero_tangents
 from steno.ops.samples import filled
@@ -224,7 +225,10 @@ def _select(axis: Axis, index: Any, operands: Sequence[Any], batched: Sequence[b
     outs = []
     for k, b in enumerate(branches):
         mine = eq(index, typed_scalar(k, dtypes.int32))
-        outs.append(evaluate(_masked(b, axis, tuple(batched)), [mine, *operands]))
+        if has_checks(b):
+            outs.append(evaluate(_masked(check.guarded(b), axis, (True, *batched)), [mine, mine, *operands]))
+        else:
+            outs.append(evaluate(_masked(b, axis, tuple(batched)), [mine, *operands]))
     out = [select_n(broadcast(index, cases[0].shape, (0,)), *cases) for cases in zip(*outs, strict=True)]
     return out, [0] * len(out)
 
