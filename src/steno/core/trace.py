@@ -27,6 +27,7 @@ from steno.core.errors import (
     UnexpectedTracerError,
 )
 from steno.core.jaxpr import NO_DEBUG_INFO, NO_EFFECTS, Atom, ClosedJaxpr, DebugInfo, Jaxpr, JaxprEqn, Literal, Var, check_jaxpr, eval_jaxpr
+from steno.core.leaks import holders
 from steno.core.op import Op, check_operands
 from steno.core.refs import Ref, is_ref_type
 
@@ -37,6 +38,7 @@ class Trace:
 
     __slots__ = ("__weakref__",)
     parent: Any = None
+    places: Any = None
 
     def process(self, op: Op, args: Sequence[Any], params: dict[str, Any]) -> Any:
         raise NotImplementedError(f"{type(self).__name__}.process")
@@ -48,6 +50,14 @@ class Trace:
     def evaluates(self) -> bool:
         """Whether ops on known values give known values, as where nothing is traced: no rule of a derivative or map will be asked for."""
         return False
+
+    def note(self, tracer: Any) -> None:
+        """Remembers where a tracer is made: in the table `places`, which a trace has while leaks are looked for."""
+        self.places[id(tracer)] = source.place()
+
+    def place_of(self, tracer: Any) -> source.Place | None:
+        """Where a tracer of this trace was made, if that is known."""
+        return None if self.places is None else self.places.get(id(tracer))
 
     def explain(self, tracer: Any) -> str:
         """Where the tracer's value comes from, in words: for error messages."""
@@ -437,9 +447,11 @@ def escaped(tracer: Tracer) -> UnexpectedTracerError:
     trace = tracer._trace
     if isinstance(trace, JaxprTrace):
         return trace.escaped(tracer)
+    made = trace.place_of(tracer)
+    where = "" if made is None else f"\nThe leaked value was made here: {source.summary(made)}{_line_of(made)}"
     return UnexpectedTracerError(
         f"Encountered an unexpected tracer. A value of type {tracer.aval.str_short()} of a {trace!r} was used outside of the function "
-        "that was transformed: return such values from the function instead of storing them."
+        f"that was transformed: return such values from the function instead of storing them.{where}"
     )
 
 
@@ -480,8 +492,10 @@ def check_leaks(trace: Trace, info: DebugInfo) -> None:
     gc.collect()
     leaked = [o for o in gc.get_objects() if issubclass(type(o), Tracer) and o._trace is trace]
     if leaked:
+        about = "" if info is NO_DEBUG_INFO else f" of {info.func_src_info}"
+        held = "; ".join(holders(leaked[0], [leaked])) or "a variable of a function that runs"
         raise Exception(
-            f"Leaked trace {trace!r} of {info.func_src_info}: {len(leaked)} tracers are still referenced.\n{escaped(leaked[0])}"
+            f"Leaked trace {trace!r}{about}: {len(leaked)} tracers are still referenced.\n{escaped(leaked[0])}\nIt is held by {held}."
         )
 
 

@@ -14,7 +14,7 @@ from steno.core.op import Op
 from steno.core.trace import Trace, Tracer, check_leaks, register_aval_type, trace_to_jaxpr
 from steno.transforms.axes import named_axis
 from steno.transforms.discharge import call_on_values, pure, works_on_refs
-from steno.transforms.forward import explain_inner
+from steno.transforms.forward import explain_inner, table_of_places
 from steno.transforms.programs import Flags, anonymous, flags, remembered
 from steno.transforms.rules import Axis, as_value, inserted, rule_of, to_front, typeof
 
@@ -86,10 +86,11 @@ def _find_names(jaxpr: Jaxpr) -> frozenset[Any]:
 
 @final
 class BatchTrace(Trace):
-    __slots__ = ("axis", "over", "parent")
+    __slots__ = ("axis", "over", "parent", "places")
 
     def __init__(self, parent: Trace | None, axis: Axis) -> None:
         self.parent, self.axis, self.over = parent, axis, False
+        self.places = table_of_places()
 
     def __repr__(self) -> str:
         return "BatchTrace"
@@ -116,7 +117,12 @@ class BatchTrace(Trace):
         return values, dims
 
     def join(self, value: Any, dim: int | None) -> Any:
-        return value if dim is None else BatchTracer(self, value, dim)
+        if dim is None:
+            return value
+        out = BatchTracer(self, value, dim)
+        if self.places is not None:
+            self.note(out)
+        return out
 
     def process(self, op: Op, args: Sequence[Any], params: dict[str, Any]) -> Any:
         batched = any(type(x) is BatchTracer and x._trace is self for x in args)

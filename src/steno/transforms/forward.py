@@ -35,6 +35,11 @@ class JVPTracer(Tracer):
 register_aval_type(JVPTracer)
 
 
+def table_of_places() -> dict[int, Any] | None:
+    """`places` of a new trace; only while leaks are looked for."""
+    return {} if config._state.check_tracer_leaks else None
+
+
 def known_value(x: Any) -> Any:
     """The concrete array behind a value; None if there is none yet."""
     return x._known() if isinstance(x, Tracer) else x
@@ -42,10 +47,11 @@ def known_value(x: Any) -> Any:
 
 @final
 class JVPTrace(Trace):
-    __slots__ = ("over", "parent")
+    __slots__ = ("over", "parent", "places")
 
     def __init__(self, parent: Trace | None) -> None:
         self.parent, self.over = parent, False
+        self.places = table_of_places()
 
     def __repr__(self) -> str:
         return "JVPTrace"
@@ -60,7 +66,12 @@ class JVPTrace(Trace):
         return split_tangents(self, JVPTracer, args)
 
     def join(self, primal: Any, tangent: Any) -> Any:
-        return primal if type(tangent) is Zero else JVPTracer(self, primal, tangent)
+        if type(tangent) is Zero:
+            return primal
+        out = JVPTracer(self, primal, tangent)
+        if self.places is not None:
+            self.note(out)
+        return out
 
     def process(self, op: Op, args: Sequence[Any], params: dict[str, Any]) -> Any:
         if not op.makes_ref and not any(type(x) is JVPTracer and x._trace is self for x in args):

@@ -13,7 +13,7 @@ from steno.core.op import Op
 from steno.core.record import record
 from steno.core.trace import JaxprTrace, JitTracer, Trace, Tracer, check_leaks, register_aval_type
 from steno.transforms.discharge import call_on_values, pure, works_on_refs
-from steno.transforms.forward import check_tangents, explain_inner, known_value, missing_jvp, split_tangents
+from steno.transforms.forward import check_tangents, explain_inner, known_value, missing_jvp, split_tangents, table_of_places
 from steno.transforms.partial import PartialTrace
 from steno.transforms.programs import Flags, Split, anonymous, flags, remembered, remove_dead, split_program
 from steno.transforms.rules import Zero, instantiate, rule_of, tangent_aval, typeof, zero_of
@@ -42,10 +42,11 @@ register_aval_type(LinearizeTracer)
 class LinearizeTrace(Trace):
     """Evaluates values under the parent trace; ops of tangents are recorded by `tangents`."""
 
-    __slots__ = ("over", "parent", "tangents")
+    __slots__ = ("over", "parent", "places", "tangents")
 
     def __init__(self, parent: Trace | None, debug_info: DebugInfo = NO_DEBUG_INFO) -> None:
         self.parent, self.over = parent, False
+        self.places = table_of_places()
         self.tangents = PartialTrace(parent, debug_info)
 
     def __repr__(self) -> str:
@@ -62,7 +63,12 @@ class LinearizeTrace(Trace):
 
     def join(self, primal: Any, tangent: Any) -> Any:
         # a tangent that does not depend on the tangents is linear in them only if it is zero
-        return LinearizeTracer(self, primal, tangent) if self.tangents.is_unknown(tangent) else primal
+        if not self.tangents.is_unknown(tangent):
+            return primal
+        out = LinearizeTracer(self, primal, tangent)
+        if self.places is not None:
+            self.note(out)
+        return out
 
     def process(self, op: Op, args: Sequence[Any], params: dict[str, Any]) -> Any:
         if not op.makes_ref and not any(type(x) is LinearizeTracer and x._trace is self for x in args):
