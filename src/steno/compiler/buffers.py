@@ -42,7 +42,7 @@ def uses(statement: Statement) -> tuple[set[Buffer], set[Buffer]]:
         return {statement.source}, {statement.target}
     if isinstance(statement, Loop):
         reads = {a.buffer for a in (*statement.inputs, *statement.cond_inputs) if isinstance(a, Fixed | Row)}
-        writes = {a.buffer for a in statement.outputs if isinstance(a, Row)} | {
+        writes = {a.buffer for a in statement.outputs if isinstance(a, Fixed | Row)} | {
             b for pair in statement.carries for b in pair if b is not None
         }
         writes.add(statement.scratch)

@@ -60,7 +60,8 @@ def _hoist(closed: ClosedJaxpr, constants: int, wanted: Sequence[int]) -> tuple[
             pending.extend(maker[a] for a in e.invars if a in maker)
     stay = [e for e in j.eqns if e not in taken]
     moved = [e for e in j.eqns if e in taken]
-    used = {a for e in stay for a in e.invars if type(a) is not Literal} | out
+    used = {a for e in stay for a in e.invars if type(a) is not Literal}
+    used.update(a for a in j.outvars if type(a) is not Literal)  # also outputs that are not wanted, as a carry's next value
     values = [v for e in moved for v in e.outvars if v in used]
     info = anonymous(j, j.debug_info.traced_for)
     before = Jaxpr(j.constvars, j.invars[:constants], values, moved, None, info)
