@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, final
@@ -14,6 +15,7 @@ from steno.ir.index import Index
 from steno.ir.loops import Buffer, Choice, CopyBuffer, Fixed, Kernel, Loop, Program, Row, Statement
 
 ALIGN = 64
+BRIEF = 16  # statements
 
 
 @final
@@ -93,19 +95,33 @@ def _arena(
             if b.kind == "arena":
                 first.setdefault(b, k)
                 last[b] = k
-    placed: list[tuple[int, int, int, int]] = []  # first, last, offset, end
+    Place = tuple[int, int, int, int]  # offset, end, first, last
+    placed: list[Place] = []
+    lasting: list[Place] = []  # those that live long; the others are also found by statement
+    brief: list[list[Place]] = [[] for _ in statements]
     where: dict[Buffer, int] = {}
     order = sorted(first, key=lambda b: (-b.size * b.dtype.itemsize, first[b], b.name))
     for b in order:
         need = -(-max(b.size * b.dtype.itemsize, 1) // ALIGN) * ALIGN
+        begin, end = first[b], last[b]
+        lives = range(begin, end + 1)
+        is_brief = len(lives) <= BRIEF
         offset = 0
-        for begin, end, o, e in sorted(placed, key=lambda p: p[2]):
-            if begin <= last[b] and first[b] <= end and offset < e and o < offset + need:
+        for o, e, f, t in sorted({*lasting, *(p for k in lives for p in brief[k])}) if is_brief else placed:
+            if o >= offset + need:
+                break
+            if offset < e and f <= end and begin <= t:
                 offset = e
-        placed.append((first[b], last[b], offset, offset + need))
+        place = (offset, offset + need, begin, end)
+        insort(placed, place)
+        if is_brief:
+            for k in lives:
+                brief[k].append(place)
+        else:
+            insort(lasting, place)
         where[b] = offset
     arena = tuple(sorted(first, key=lambda b: first[b]))
-    return arena, tuple(where[b] for b in arena), max((p[3] for p in placed), default=0)
+    return arena, tuple(where[b] for b in arena), max((p[1] for p in placed), default=0)
 
 
 def _aliases(

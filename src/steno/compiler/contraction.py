@@ -99,7 +99,7 @@ def merged_stride(sizes: Sequence[int], strides: Sequence[int]) -> int | None:
 
 def strided(s: Scheduler, v: Value) -> tuple[Value, int, list[int]] | None:
     """(stored value, offset, stride of each dimension) if reading `v` is one unguarded load at an affine position."""
-    g = Group(Step(-1), v.shape, False, 0)
+    g = Group(Step(-1, 0), v.shape, False, 0)
     try:
         e = s.read(g, v, g.index, None)
     except NotInRow:

@@ -56,6 +56,7 @@ class Code(Scopes):
     def __init__(self, target: Target, declarations: Declarations, pinned: frozenset[Buffer]) -> None:
         super().__init__(target, declarations, pinned)
         self.buffers: dict[Buffer, str] = {}
+        self.n_bases = 0
         self.allocas: list[str] = []
         self._hidden_zero: str | None = None
         self._rows: dict[tuple[Buffer, int, int], str] = {}  # local memory that is also in registers
@@ -386,7 +387,8 @@ class Code(Scopes):
             if buffer.kind == "local":
                 found = self.alloca(MEMORY[buffer.dtype], buffer.size + LANES)  # whole vectors may be read and written
             else:
-                found = f"%b{sum(1 for b in self.buffers if b.kind != 'local')}"
+                found = f"%b{self.n_bases}"
+                self.n_bases += 1
             self.buffers[buffer] = found
         return found
 

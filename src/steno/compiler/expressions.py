@@ -33,10 +33,13 @@ class Flat(tuple):
 @final
 @record(eq=False)
 class Step:
-    """A statement, or several in a row, with what they must come after."""
+    """A statement, or several in a row, with what they must come after: `after` has the bits of all those steps. `followed`: some step may
+    have its bit."""
 
     order: int
-    after: set[Step] = field(default_factory=set)
+    bit: int
+    after: int = 0
+    followed: bool = False
     statements: list[Statement] = field(default_factory=list)
     reads: set[Value] = field(default_factory=set)
 
@@ -90,6 +93,8 @@ class Expressions:
         self.outputs = set(graph.outputs)
         self.buffers: dict[Value, Buffer] = {}
         self.steps: list[Step] = []
+        self.n_steps = 0
+        self.readers: dict[Value, list[Step]] = {}  # once all steps are made
         self.groups: list[Group] = []
         self.producer: dict[Value, Step] = {}
         self.group_of: dict[Value, Group] = {}
@@ -118,20 +123,24 @@ class Expressions:
             found = self.buffers[v] = self.new_buffer(f"b{self.serial}", v, kind)
         return found
 
-    def new_step(self) -> Step:
-        step = Step(len(self.steps))
+    def new_step(self, order: int | None = None) -> Step:
+        """A step at the end of the list, to be placed there or where the one of that order was."""
+        step = Step(len(self.steps) if order is None else order, 1 << self.n_steps)
+        self.n_steps += 1
         self.steps.append(step)
         return step
 
     def depend(self, step: Step, on: set[Step]) -> None:
         """Adds edges; `after` is kept transitive, so that a cycle is found before it is made."""
-        new = set(on)
+        new = 0
         for s in on:
-            new |= s.after
+            new |= s.bit | s.after
+            s.followed = True
         step.after |= new
-        for s in self.steps:
-            if step in s.after:
-                s.after |= new
+        if step.followed:
+            for s in self.steps:
+                if s.after & step.bit:
+                    s.after |= new
 
     def frontier(self, values: Sequence[Value]) -> dict[Value, None]:
         """The stored values and inputs that expressions of `values` read."""
@@ -236,8 +245,8 @@ class Expressions:
     def load(self, g: Group, v: Value, offset: Index, guard: Expr | None) -> Scalar:
         g.step.reads.add(v)
         producer = self.producer.get(v)
-        if producer is not None and producer is not g.step and producer not in g.step.after:
-            if g.step in producer.after:
+        if producer is not None and producer is not g.step and not g.step.after & producer.bit:
+            if producer.after & g.step.bit:
                 raise NotInRow
             self.depend(g.step, {producer})
         return self.b.load(self.buffer(v), offset, guard, v.aval.dtype)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from steno.compiler.expressions import Group, NotInRow, Step
+from steno.compiler.expressions import Group, NotInRow
 from steno.compiler.graph import Node, Value
 from steno.compiler.materialize import reduced_size
 from steno.ir.expr import Expr, Scalar
@@ -65,23 +65,22 @@ def take_over(s: Scheduler, node: Node, shape: tuple[int, ...], front: dict[Valu
     if len(old) != 1:
         return False
     (g,) = old
-    step = Step(g.step.order)
+    step = s.new_step(g.step.order)
     s.serial += 1
     new = Group(step, shape, False, s.serial)
     saved = {v: (s.producer[v], s.group_of[v]) for m in g.members for v in m.results}
     for v in saved:
         del s.producer[v], s.group_of[v]
-    s.steps.append(step)
     try:
         for m in g.members:
             s.add_map(new, m)
         add_row_reduce(s, new, node)
-        if g.step in step.after or any(g.step in other.after and other in step.after for other in s.steps):
+        if step.after & g.step.bit:
             raise NotInRow
     except NotInRow:
         s.steps.remove(step)
         for other in s.steps:
-            other.after.discard(step)
+            other.after &= ~step.bit
         for v, (producer, group) in saved.items():
             s.producer[v], s.group_of[v] = producer, group
         for v in node.results:
@@ -89,8 +88,8 @@ def take_over(s: Scheduler, node: Node, shape: tuple[int, ...], front: dict[Valu
             s.group_of.pop(v, None)
         return False
     for other in s.steps:
-        if g.step in other.after:
-            other.after.discard(g.step)
+        if other.after & g.step.bit:
+            other.after &= ~g.step.bit
             s.depend(other, {step})
     s.steps.remove(g.step)
     s.groups[s.groups.index(g)] = new

@@ -62,20 +62,23 @@ class Scheduler(Expressions):
         for node in self.graph.nodes:
             if node.has_effects or any(v in self.stored for v in node.results):
                 self.place(node)
+        for s in self.steps:
+            for v in s.reads:
+                self.readers.setdefault(v, []).append(s)
         for g in self.groups:
             self.finish(g)
         return Schedule(tuple(self.in_order()), self.buffers)
 
     def in_order(self) -> list[Step]:
         done: list[Step] = []
-        placed: set[Step] = set()
+        placed = 0
         waiting = sorted(self.steps, key=lambda s: s.order)
         while waiting:
             rest = []
             for s in waiting:
-                if s.after <= placed:
+                if s.after | placed == placed:
                     done.append(s)
-                    placed.add(s)
+                    placed |= s.bit
                 else:
                     rest.append(s)
             if len(rest) == len(waiting):
@@ -308,7 +311,7 @@ class Scheduler(Expressions):
 
     def is_needed(self, v: Value, g: Group) -> bool:
         """Whether anything outside its kernel reads the stored value."""
-        return v in self.outputs or any(v in s.reads and s is not g.step for s in self.steps)
+        return v in self.outputs or any(s is not g.step for s in self.readers.get(v, ()))
 
     def map_kernel(self, name: str, stage: MapStage, cost: float) -> Kernel:
         """The last loop is the vector loop, the others are the outer ones."""
