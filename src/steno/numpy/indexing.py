@@ -261,13 +261,13 @@ def wrapped(i: Any, n: int, wrap: bool) -> Any:
     """Positions as int32 (int64 where an axis is that long), negative ones plus n."""
     wide = dtypes.int64 if n > 2**31 - 1 else dtypes.int32
     if isinstance(i, np.ndarray):
-        v = np.minimum(i, n).astype(np.int64) if i.dtype.kind == "u" else i.astype(np.int64)
+        v = np.minimum(i, 2**63 - 1).astype(np.int64) if i.dtype.itemsize == 8 and i.dtype.kind == "u" else i.astype(np.int64)
         v = np.where(v < 0, v + n, v) if wrap else v
         return np.clip(v, -(2**31), 2**31 - 1).astype(np.int32) if wide == dtypes.int32 else v
     d = i.aval.dtype
     if dtypes.kind(d) == "u":
         if dtypes.itemsize_bits(d) >= 32:
-            i = p.min_p(i, e.const(min(n, 2 ** min(dtypes.itemsize_bits(d), 63) - 1), d)) if n <= 2**31 - 1 else i
+            i = p.min_p(i, e.const(2**31 - 1, d)) if n <= 2**31 - 1 else i
         return convert(i, wide)
     i = convert(i, d if dtypes.itemsize_bits(d) > 32 else wide)
     if not wrap:

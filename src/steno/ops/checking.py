@@ -12,7 +12,7 @@ import ml_dtypes
 import numpy as np
 
 from steno._native import ArrayImpl, ShapedArray, current_trace, swap_trace
-from steno.core import dtypes, source
+from steno.core import dtypes
 from steno.core.aval import typed_scalar, typeof
 from steno.core.jaxpr import ClosedJaxpr, eval_jaxpr
 from steno.core.op import Op
@@ -183,11 +183,7 @@ def checked_program(closed: ClosedJaxpr, categories: Categories) -> tuple[Closed
         layout = failure.layout
         return [*outs, *failure.leaves]
 
-    place = source.swap_place(None)  # a site is where the equation comes from, not where the program is called
-    try:
-        checked = trace_to_jaxpr(run, closed.in_avals, anonymous(closed.jaxpr, closed.debug_info.traced_for))
-    finally:
-        source.swap_place(place)
+    checked = trace_to_jaxpr(run, closed.in_avals, anonymous(closed.jaxpr, closed.debug_info.traced_for))
     return (closed if layout is None and not has_checks(closed) else checked), layout
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, final
 
 from steno._native import config_token, global_config_token
+from steno.core import source
 from steno.core.jaxpr import Atom, ClosedJaxpr, DebugInfo, Jaxpr, Literal, Var, dce_jaxpr
 from steno.core.record import record
 from steno.core.trace import JaxprTrace, JitTracer
@@ -24,7 +25,11 @@ def remembered(transform: Callable[..., Any]) -> Callable[..., Any]:
         full = (transform, key, global_config_token(), config_token(), axis_env())
         found = table.get(full)
         if found is None:
-            found = table[full] = transform(closed, *key)
+            place = source.swap_place(None)  # equations of the program come from where they came from, not from where it is called
+            try:
+                found = table[full] = transform(closed, *key)
+            finally:
+                source.swap_place(place)
         return found
 
     return call
