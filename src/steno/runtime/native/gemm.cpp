@@ -64,6 +64,8 @@ thread_local PackBuffer pack_buffer;
 
 #pragma GCC push_options
 #pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // GCC 12 says so of its own headers, whose undefined vectors are masked out
 namespace avx512 {
 struct F32 {
     using T = float;
@@ -78,6 +80,27 @@ struct F32 {
     STENO_INLINE static R broadcast(const T *p) { return _mm512_set1_ps(*p); }
     STENO_INLINE static R fma(R a, R b, R c) { return _mm512_fmadd_ps(a, b, c); }
     STENO_INLINE static R add(R a, R b) { return _mm512_add_ps(a, b); }
+    STENO_INLINE static void transpose(R *r) {
+        R t[16];
+        STENO_UNROLL
+        for (int i = 0; i < 16; i += 4) {  // within each 128 bits: 4 x 4
+            R a = _mm512_unpacklo_ps(r[i], r[i + 1]), b = _mm512_unpackhi_ps(r[i], r[i + 1]);
+            R c = _mm512_unpacklo_ps(r[i + 2], r[i + 3]), d = _mm512_unpackhi_ps(r[i + 2], r[i + 3]);
+            t[i] = _mm512_shuffle_ps(a, c, 0x44);
+            t[i + 1] = _mm512_shuffle_ps(a, c, 0xee);
+            t[i + 2] = _mm512_shuffle_ps(b, d, 0x44);
+            t[i + 3] = _mm512_shuffle_ps(b, d, 0xee);
+        }
+        STENO_UNROLL
+        for (int i = 0; i < 4; ++i) {  // 4 x 4 of the 128 bits
+            R a = _mm512_shuffle_f32x4(t[i], t[i + 4], 0x88), b = _mm512_shuffle_f32x4(t[i + 8], t[i + 12], 0x88);
+            R c = _mm512_shuffle_f32x4(t[i], t[i + 4], 0xdd), d = _mm512_shuffle_f32x4(t[i + 8], t[i + 12], 0xdd);
+            r[i] = _mm512_shuffle_f32x4(a, b, 0x88);
+            r[i + 4] = _mm512_shuffle_f32x4(c, d, 0x88);
+            r[i + 8] = _mm512_shuffle_f32x4(a, b, 0xdd);
+            r[i + 12] = _mm512_shuffle_f32x4(c, d, 0xdd);
+        }
+    }
 };
 struct F64 {
     using T = double;
@@ -92,9 +115,27 @@ struct F64 {
     STENO_INLINE static R broadcast(const T *p) { return _mm512_set1_pd(*p); }
     STENO_INLINE static R fma(R a, R b, R c) { return _mm512_fmadd_pd(a, b, c); }
     STENO_INLINE static R add(R a, R b) { return _mm512_add_pd(a, b); }
+    STENO_INLINE static void transpose(R *r) {
+        R t[8];
+        STENO_UNROLL
+        for (int i = 0; i < 8; i += 2) {
+            t[i] = _mm512_unpacklo_pd(r[i], r[i + 1]);
+            t[i + 1] = _mm512_unpackhi_pd(r[i], r[i + 1]);
+        }
+        STENO_UNROLL
+        for (int i = 0; i < 2; ++i) {
+            R a = _mm512_shuffle_f64x2(t[i], t[i + 2], 0x88), b = _mm512_shuffle_f64x2(t[i + 4], t[i + 6], 0x88);
+            R c = _mm512_shuffle_f64x2(t[i], t[i + 2], 0xdd), d = _mm512_shuffle_f64x2(t[i + 4], t[i + 6], 0xdd);
+            r[i] = _mm512_shuffle_f64x2(a, b, 0x88);
+            r[i + 2] = _mm512_shuffle_f64x2(c, d, 0x88);
+            r[i + 4] = _mm512_shuffle_f64x2(a, b, 0xdd);
+            r[i + 6] = _mm512_shuffle_f64x2(c, d, 0xdd);
+        }
+    }
 };
 #include "gemm_kernels.inc"
 }  // namespace avx512
+#pragma GCC diagnostic pop
 #pragma GCC pop_options
 
 #pragma GCC push_options
@@ -113,6 +154,23 @@ struct F32 {
     STENO_INLINE static R broadcast(const T *p) { return _mm256_set1_ps(*p); }
     STENO_INLINE static R fma(R a, R b, R c) { return _mm256_fmadd_ps(a, b, c); }
     STENO_INLINE static R add(R a, R b) { return _mm256_add_ps(a, b); }
+    STENO_INLINE static void transpose(R *r) {
+        R t[8];
+        STENO_UNROLL
+        for (int i = 0; i < 8; i += 4) {  // within each 128 bits: 4 x 4
+            R a = _mm256_unpacklo_ps(r[i], r[i + 1]), b = _mm256_unpackhi_ps(r[i], r[i + 1]);
+            R c = _mm256_unpacklo_ps(r[i + 2], r[i + 3]), d = _mm256_unpackhi_ps(r[i + 2], r[i + 3]);
+            t[i] = _mm256_shuffle_ps(a, c, 0x44);
+            t[i + 1] = _mm256_shuffle_ps(a, c, 0xee);
+            t[i + 2] = _mm256_shuffle_ps(b, d, 0x44);
+            t[i + 3] = _mm256_shuffle_ps(b, d, 0xee);
+        }
+        STENO_UNROLL
+        for (int i = 0; i < 4; ++i) {
+            r[i] = _mm256_permute2f128_ps(t[i], t[i + 4], 0x20);
+            r[i + 4] = _mm256_permute2f128_ps(t[i], t[i + 4], 0x31);
+        }
+    }
 };
 struct F64 {
     using T = double;
@@ -127,6 +185,14 @@ struct F64 {
     STENO_INLINE static R broadcast(const T *p) { return _mm256_set1_pd(*p); }
     STENO_INLINE static R fma(R a, R b, R c) { return _mm256_fmadd_pd(a, b, c); }
     STENO_INLINE static R add(R a, R b) { return _mm256_add_pd(a, b); }
+    STENO_INLINE static void transpose(R *r) {
+        R a = _mm256_unpacklo_pd(r[0], r[1]), b = _mm256_unpackhi_pd(r[0], r[1]);
+        R c = _mm256_unpacklo_pd(r[2], r[3]), d = _mm256_unpackhi_pd(r[2], r[3]);
+        r[0] = _mm256_permute2f128_pd(a, c, 0x20);
+        r[1] = _mm256_permute2f128_pd(b, d, 0x20);
+        r[2] = _mm256_permute2f128_pd(a, c, 0x31);
+        r[3] = _mm256_permute2f128_pd(b, d, 0x31);
+    }
 };
 #include "gemm_kernels.inc"
 }  // namespace avx2
@@ -158,6 +224,7 @@ struct Scalar {
     STENO_INLINE static R broadcast(const T *p) { return *p; }
     STENO_INLINE static R fma(R a, R b, R c) { return std::fma(a, b, c); }
     STENO_INLINE static R add(R a, R b) { return a + b; }
+    STENO_INLINE static void transpose(R *) {}
 };
 #if defined(__aarch64__)
 struct F32 {
@@ -180,6 +247,13 @@ struct F32 {
     STENO_INLINE static R broadcast(const T *p) { return vdupq_n_f32(*p); }
     STENO_INLINE static R fma(R a, R b, R c) { return vfmaq_f32(c, a, b); }
     STENO_INLINE static R add(R a, R b) { return vaddq_f32(a, b); }
+    STENO_INLINE static void transpose(R *r) {
+        float32x4x2_t p = vtrnq_f32(r[0], r[1]), q = vtrnq_f32(r[2], r[3]);
+        r[0] = vcombine_f32(vget_low_f32(p.val[0]), vget_low_f32(q.val[0]));
+        r[1] = vcombine_f32(vget_low_f32(p.val[1]), vget_low_f32(q.val[1]));
+        r[2] = vcombine_f32(vget_high_f32(p.val[0]), vget_high_f32(q.val[0]));
+        r[3] = vcombine_f32(vget_high_f32(p.val[1]), vget_high_f32(q.val[1]));
+    }
 };
 struct F64 {
     using T = double;
@@ -201,6 +275,11 @@ struct F64 {
     STENO_INLINE static R broadcast(const T *p) { return vdupq_n_f64(*p); }
     STENO_INLINE static R fma(R a, R b, R c) { return vfmaq_f64(c, a, b); }
     STENO_INLINE static R add(R a, R b) { return vaddq_f64(a, b); }
+    STENO_INLINE static void transpose(R *r) {
+        R low = vtrn1q_f64(r[0], r[1]);
+        r[1] = vtrn2q_f64(r[0], r[1]);
+        r[0] = low;
+    }
 };
 #else
 using F32 = Scalar<float>;
@@ -271,15 +350,22 @@ void run_one(const Job &j, int64_t batch, int64_t m0, int64_t m1, int64_t n0, in
             for (int64_t i = 0; i < m; ++i) std::fill_n(c + i * j.n, n, T(0));
             return;
         }
+        int64_t a_row = j.lhs.row, a_col = j.lhs.col, b_row = j.rhs.row, b_col = j.rhs.col, c_row = j.n;
+        if (n == 1 && c_row == 1) {  // the lanes run along n: of one column make one row
+            std::swap(a, b);
+            std::swap(m, n);
+            std::swap(a_row, b_col);
+            std::swap(a_col, b_row);
+        }
 #if defined(__x86_64__)
         using Wide = std::conditional_t<std::is_same_v<T, float>, avx512::F32, avx512::F64>;
         using Narrow = std::conditional_t<std::is_same_v<T, float>, avx2::F32, avx2::F64>;
         bool done = has_avx512()
-                        ? avx512::product<Wide>(m, n, j.k, a, j.lhs.row, j.lhs.col, b, j.rhs.row, j.rhs.col, c, j.n, pack_buffer)
-                        : avx2::product<Narrow>(m, n, j.k, a, j.lhs.row, j.lhs.col, b, j.rhs.row, j.rhs.col, c, j.n, pack_buffer);
+                        ? avx512::product<Wide>(m, n, j.k, a, a_row, a_col, b, b_row, b_col, c, c_row, pack_buffer)
+                        : avx2::product<Narrow>(m, n, j.k, a, a_row, a_col, b, b_row, b_col, c, c_row, pack_buffer);
 #else
         using V = std::conditional_t<std::is_same_v<T, float>, portable::F32, portable::F64>;
-        bool done = portable::product<V>(m, n, j.k, a, j.lhs.row, j.lhs.col, b, j.rhs.row, j.rhs.col, c, j.n, pack_buffer);
+        bool done = portable::product<V>(m, n, j.k, a, a_row, a_col, b, b_row, b_col, c, c_row, pack_buffer);
 #endif
         if (!done) j.failed->store(true);
     } else {

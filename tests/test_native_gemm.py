@@ -1,0 +1,92 @@
+"""Matrix products: exact on integers for every layout and remainder of the tiles; not a bit depends on layout, threads or instructions."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import steno
+from steno import lax
+
+PACKAGE = str(Path(steno.__file__).parents[1])
+SIZES = (1, 2, 3, 11, 12, 13, 16, 25, 31, 33, 49, 65, 100)
+DEPTHS = (0, 1, 2, 15, 17, 255, 256, 257, 600)
+LAYOUTS = ((0, 0), (1, 0), (0, 1), (1, 1))
+
+
+def product(a: np.ndarray, b: np.ndarray, layout: tuple[int, int]) -> np.ndarray:
+    """a @ b, each operand given transposed where `layout` says so."""
+    x = np.ascontiguousarray(a.T) if layout[0] else a
+    y = np.ascontiguousarray(b.T) if layout[1] else b
+    contract = ((0 if layout[0] else 1,), (1 if layout[1] else 0,))
+    return np.asarray(lax.dot_general(x, y, (contract, ((), ()))))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_exact_on_integers(dtype, layout):
+    rng = np.random.default_rng(0)
+    shapes = [(m, n, k) for m, n in itertools.product(SIZES, SIZES) for k in rng.choice(DEPTHS, 3)]
+    shapes += [(1, 1030, 300), (1030, 1, 300), (13, 1030, 258), (205, 70, 40)]
+    with steno.enable_x64(True):
+        for m, n, k in shapes:
+            a, b = rng.integers(-8, 9, (m, k)), rng.integers(-8, 9, (k, n))
+            np.testing.assert_array_equal(product(a.astype(dtype), b.astype(dtype), layout), a @ b, err_msg=f"{m} x {k} by {k} x {n}")
+
+
+def chain(a: np.ndarray, b: np.ndarray) -> np.float64:
+    """The canonical order for one element: ascending fused multiply-adds in blocks of 256. Products are exact in long double, and sums
+    but for cases too rare for these inputs."""
+    total = None
+    for p in range(0, len(a), 256):
+        acc = np.float32(0)
+        for x, y in zip(a[p : p + 256], b[p : p + 256], strict=True):
+            acc = np.float32(np.longdouble(x) * np.longdouble(y) + np.longdouble(acc))
+        total = acc if total is None else np.float32(total + acc)
+    return total
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("shape", [(1, 37), (37, 1), (13, 33), (16, 5)])
+def test_the_order_is_the_canonical_one(shape, layout):
+    rng = np.random.default_rng(1)
+    m, n = shape
+    a, b = rng.normal(size=(m, 300)).astype(np.float32), rng.normal(size=(300, n)).astype(np.float32)
+    want = np.array([[chain(a[i], b[:, j]) for j in range(n)] for i in range(m)])
+    np.testing.assert_array_equal(product(a, b, layout), want)
+
+
+def bits() -> str:
+    """A digest of products of many shapes, with the settings of this process."""
+    rng = np.random.default_rng(2)
+    h = hashlib.sha256()
+    for dtype, (m, n, k) in itertools.product(
+        ("float32", "float64"), [(7, 9, 5), (64, 64, 64), (1, 300, 520), (300, 1, 520), (130, 70, 257), (260, 280, 300), (5, 2100, 40)]
+    ):
+        a, b = rng.normal(size=(m, k)).astype(dtype), rng.normal(size=(k, n)).astype(dtype)
+        results = {product(a, b, layout).tobytes() for layout in LAYOUTS}
+        assert len(results) == 1, f"{m} x {k} by {k} x {n}: the layout changes bits"
+        h.update(results.pop())
+    return h.hexdigest()
+
+
+def test_no_bit_depends_on_threads_or_instructions():
+    program = "import steno, test_native_gemm; steno.config.update('jax_enable_x64', True); print(test_native_gemm.bits())"
+    found = {}
+    for features, threads in itertools.product(("host", "avx2") if platform.machine() == "x86_64" else ("host",), ("1", "2", "3")):
+        env = dict(
+            os.environ, STENO_TARGET_FEATURES=features, STENO_NUM_THREADS=threads,
+            PYTHONPATH=os.pathsep.join([PACKAGE, str(Path(__file__).parent)]),
+        )  # fmt: skip
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=env, timeout=300)
+        assert done.returncode == 0, done.stderr
+        found[features, threads] = done.stdout.strip()
+    assert len(set(found.values())) == 1, found
