@@ -13,7 +13,10 @@ from steno.core.aval import typeof
 from steno.core.errors import UnexpectedTracerError
 from steno.core.jaxpr import DebugInfo, eval_jaxpr
 from steno.core.op import OPS
+from steno.core.pytree import treedef_tuple
+from steno.core.refs import is_ref
 from steno.core.trace import Tracer, trace_to_jaxpr
+from steno.tracing import argument_names, check_references
 from steno.transforms.custom import (
     AbstractCustomJvp,
     AbstractCustomVjp,
@@ -26,7 +29,7 @@ from steno.transforms.custom import (
 )
 from steno.transforms.custom_linear import call_linear
 from steno.transforms.rules import Zero, add, as_array, as_value, is_differentiable, materialize, tangent_aval
-from steno.tree_util import Partial, PyTreeDef, tree_flatten, tree_leaves, tree_map, tree_unflatten
+from steno.tree_util import Partial, PyTreeDef, tree_flatten, tree_leaves, tree_map, tree_structure, tree_unflatten
 
 # What rules see
 
@@ -356,11 +359,24 @@ class custom_vjp:
                     "as non-differentiable. Such arguments are for what cannot hold tracers, like functions; pass arrays as ordinary "
                     "arguments, and return None for them from the bwd rule."
                 )
+        if any(map(is_ref, split.leaves)):
+            tree = treedef_tuple([split.tree, tree_structure({})])
+            check_references(self.fun, split.leaves, lambda: argument_names(self.fun, tree, split.positions), "custom_vjp")
         if current_trace() is None:
-            return self.fun(*args)
+            return self._without_refs(self.fun(*args))
         call = _VjpCall(self, split)
         outs = call_custom_vjp(call, split.values("custom_vjp"))
-        return tree_unflatten(call.out_tree, map(as_array, outs))
+        return tree_unflatten(call.out_tree, map(as_array, self._without_refs(outs)))
+
+    def _without_refs(self, out: Any) -> Any:
+        """ValueError if a reference to a mutable array is returned."""
+        for y in tree_leaves(out):
+            if is_ref(y):
+                raise ValueError(
+                    f"custom_vjp function {_name(self.fun)} returned a mutable array reference of type {y.aval}: return its value, "
+                    "`ref[...]`, instead"
+                )
+        return out
 
 
 @final
@@ -392,6 +408,12 @@ class _VjpCall(AbstractCustomVjp):
             )
         outs, self.out_tree = tree_flatten(pair[0])
         residuals, residual_tree = tree_flatten(pair[1])
+        for x in residuals:
+            if is_ref(x) and not any(x is y for y in primals):
+                raise ValueError(
+                    f"the custom_vjp fwd function {self.fwd_name} for {self.name} returned a residual that is a mutable array reference of "
+                    f"type {x.aval}, but none of its arguments: return its value, `ref[...]`, instead"
+                )
         outs = [as_value(y) for y in outs]
         in_avals = [typeof(x) for x in primals]
         bwd = functools.partial(self._bwd, residual_tree, self.out_tree, in_avals)

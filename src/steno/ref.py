@@ -155,14 +155,14 @@ def _make_access(aval: ShapedArray, entries: tuple[Entry, ...], index_avals: tup
             return _IndexUpdateHelper(x)[index(dynamic)].add(value)
         return write(x, lax.add(read(x, *dynamic), value), *dynamic)
 
-    def text(names: Sequence[str]) -> str:
+    def shown(names: Sequence[str]) -> list[list[str]]:
         left = iter(names)
-        shown = [
+        entries_of_axes = [
             next(left) if e is _DYNAMIC else e.text(n) if type(e) is _Part else str(e) for e, n in zip(entries, aval.shape, strict=True)
         ]
-        return f"[{','.join(shown)}]"
+        return [entries_of_axes]
 
-    return Access(aval, index_avals, (read, write, add), text)
+    return Access(aval, index_avals, (read, write, add), shown)
 
 
 def _composed(first: Access, second: Access) -> Access:
@@ -185,7 +185,7 @@ def _composed(first: Access, second: Access) -> Access:
         first.aval,
         (*first.index_avals, *second.index_avals),
         (read, write, add),
-        lambda names: first.text(names[:n]) + second.text(names[n:]),
+        lambda names: first.shown(names[:n]) + second.shown(names[n:]),
     )
 
 
@@ -239,7 +239,7 @@ class TransformedRef:
 
     def __repr__(self) -> str:
         names = [str(x) for x in self.indices]
-        return f"TransformedRef({self.ref!r}{'' if self.access is None else self.access.text(names)})"
+        return f"TransformedRef({self.ref!r}{state.text_of(self.access, names)})"
 
 
 @final

@@ -12,6 +12,7 @@ from steno._native import ArrayImpl, ShapedArray
 from steno.core import dtypes
 from steno.core.aval import TypedScalar, scalar_aval, scalar_value, typeof
 from steno.core.pytree import tree_flatten, tree_unflatten
+from steno.core.refs import is_ref
 from steno.core.trace import Tracer
 from steno.lax import records as p
 from steno.lax.operands import (
@@ -280,10 +281,11 @@ def empty(shape: Sequence[int] | int, dtype: DTypeLike, *, out_sharding: Any = N
 
 
 def optimization_barrier(operand: Any, /) -> Any:
-    """The operand (a tree), which the compiler neither moves work across nor shares."""
+    """The operand (a tree), which the compiler neither moves work across nor shares. References to mutable arrays stay as they are."""
     leaves, tree = tree_flatten(operand)
-    out = p.optimization_barrier_p(*(as_operand("optimization_barrier", x, k) for k, x in enumerate(leaves)))
-    return tree_unflatten(tree, out)
+    values = [as_operand("optimization_barrier", x, k) for k, x in enumerate(leaves) if not is_ref(x)]
+    out = iter(p.optimization_barrier_p(*values))
+    return tree_unflatten(tree, [x if is_ref(x) else next(out) for x in leaves])
 
 
 def shape_as_value(shape: Sequence[int]) -> Array:

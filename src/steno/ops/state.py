@@ -34,18 +34,18 @@ class Access:
     """A part of arrays of type `aval`, whose dynamic indices have the types `index_avals`. By identity: who makes one remembers it.
 
     `functions`: `read(x, *indices)` gives the part, `write(x, part, *indices)` and `add(x, part, *indices)` the array after it.
-    `text(names of indices)`: what stands behind the reference's name."""
+    `shown(names of indices)`: the entries of the index, one list for each time the array is indexed."""
 
-    __slots__ = ("_batched", "_functions", "_programs", "aval", "index_avals", "text")
+    __slots__ = ("_batched", "_functions", "_programs", "aval", "index_avals", "shown")
 
     def __init__(
         self,
         aval: ShapedArray,
         index_avals: Sequence[ShapedArray],
         functions: tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]],
-        text: Callable[[Sequence[str]], str],
+        shown: Callable[[Sequence[str]], list[list[str]]],
     ) -> None:
-        self.aval, self.index_avals, self.text = aval, tuple(index_avals), text
+        self.aval, self.index_avals, self.shown = aval, tuple(index_avals), shown
         self._functions = functions
         self._programs: dict[int, ClosedJaxpr] = {}
         self._batched: dict[Any, Access] = {}
@@ -103,8 +103,15 @@ class Access:
             batched(self.write, (dim, at, *dims), whole),
             batched(self.add, (dim, at, *dims), whole),
         )
+
+        def shown(names: Sequence[str]) -> list[list[str]]:
+            out = self.shown(names)
+            if dim is None or len(out) > 1 or any(d is not None for d in dims):
+                return [[f"each {at}"], *out]
+            return [[*out[0][:dim], ":", *out[0][dim:]]]
+
         indices = [batched_aval(a, d, axis.size) for a, d in zip(self.index_avals, dims, strict=True)]
-        return Access(batched_aval(self.aval, dim, axis.size), indices, functions, lambda names: f"{{each {at}}}{self.text(names)}")
+        return Access(batched_aval(self.aval, dim, axis.size), indices, functions, shown)
 
 
 def _evaluated(program: ClosedJaxpr, *args: Any) -> Any:
@@ -124,8 +131,9 @@ def added_part(x: Any, value: Any, access: Access | None, indices: Sequence[Any]
     return add(x, value) if access is None else _evaluated(access.add, x, value, *indices)
 
 
-def _text(access: Access | None, names: Sequence[str]) -> str:
-    return "[...]" if access is None else access.text(names)
+def text_of(access: Access | None, names: Sequence[str]) -> str:
+    """What stands behind a reference's name: `[0,1:][i]`."""
+    return "[...]" if access is None else "".join(f"[{','.join(entries)}]" for entries in access.shown(names))
 
 
 # Types
@@ -341,16 +349,16 @@ def _free_batch(axis: Axis, args: Sequence[Any], dims: Sequence[Dim]) -> tuple[l
 
 
 def _get_doc(results: Sequence[str], operands: Sequence[str], params: dict[str, Any]) -> str:
-    return f"{results[0]} <- {operands[0]}{_text(params['access'], operands[1:])}"
+    return f"{results[0]} <- {operands[0]}{text_of(params['access'], operands[1:])}"
 
 
 def _swap_doc(results: Sequence[str], operands: Sequence[str], params: dict[str, Any]) -> str:
-    part = operands[0] + _text(params["access"], operands[2:])
+    part = operands[0] + text_of(params["access"], operands[2:])
     return f"{part} <- {operands[1]}" if results[0].startswith("_:") else f"{results[0]}, {part} <- {part}, {operands[1]}"
 
 
 def _addupdate_doc(results: Sequence[str], operands: Sequence[str], params: dict[str, Any]) -> str:
-    return f"{operands[0]}{_text(params['access'], operands[2:])} += {operands[1]}"
+    return f"{operands[0]}{text_of(params['access'], operands[2:])} += {operands[1]}"
 
 
 # The records

@@ -13,7 +13,7 @@ from steno.core.op import Op
 from steno.ops.cond import cond
 from steno.ops.control import evaluate, program, reordered, split
 from steno.ops.scan import scan
-from steno.ops.structural import jit, optimization_barrier
+from steno.ops.structural import jit
 from steno.ops.while_loop import while_
 from steno.transforms.custom import custom_jvp_call, custom_lin, custom_vjp_call
 from steno.transforms.custom_batch import custom_vmap_call
@@ -60,14 +60,6 @@ def _custom_vmap(*args: Any, call: ClosedJaxpr, **rest: Any) -> list[Any]:
     if any(type(x) is Cell for x in args):
         return evaluate_cells(call.jaxpr, call.consts, args)
     return custom_vmap_call(*args, call=pure(call), **rest)
-
-
-def _barrier(*args: Any) -> list[Any]:
-    outs = optimization_barrier(*map(operand, args))
-    for x, y in zip(args, outs, strict=True):
-        if type(x) is Cell:
-            x.value = y
-    return [x if type(x) is Cell else y for x, y in zip(args, outs, strict=True)]
 
 
 # scan
@@ -181,7 +173,7 @@ def _cond(index: Any, *args: Any, branches: tuple[ClosedJaxpr, ...]) -> list[Any
     return outs[:n]
 
 
-jit.discharge, remat.discharge, optimization_barrier.discharge = _jit, _remat, _barrier
+jit.discharge, remat.discharge = _jit, _remat
 scan.discharge, while_.discharge, cond.discharge = _scan, _while, _cond
 custom_jvp_call.discharge = functools.partial(_custom, custom_jvp_call)
 custom_vjp_call.discharge = functools.partial(_custom, custom_vjp_call)
