@@ -126,11 +126,26 @@ def _look_inside_scan(args: Sequence[Any], params: dict[str, Any], eager: Eager)
 
 def _look_inside_while(args: Sequence[Any], params: dict[str, Any], eager: Eager) -> None:
     n, m = params["cond_nconsts"], params["body_nconsts"]
-    if params["cond_jaxpr"].out_avals[0].shape:
-        return  # elements that are done keep their values: who made the others' is not to be seen from outside of the op
-    carries = args[n + m :]
-    while to_ndarray(_step(params["cond_jaxpr"], [*args[:n], *carries], eager)[0]):
-        carries = _step(params["body_jaxpr"], [*args[n : n + m], *carries], eager)
+    conditions, constants, carries = args[:n], args[n : n + m], args[n + m :]
+    while (running := to_ndarray(_step(params["cond_jaxpr"], [*conditions, *carries], eager)[0])).any():
+        if running.ndim:
+            carries = _step_of_batch(params["body_jaxpr"], constants, carries, running, eager)
+        else:
+            carries = _step(params["body_jaxpr"], [*constants, *carries], eager)
+
+
+def _step_of_batch(
+    closed: ClosedJaxpr, constants: Sequence[Any], carries: Sequence[Any], running: np.ndarray, eager: Eager
+) -> list[ArrayImpl]:
+    """An iteration of a loop under vmap, where elements that are done stay as they are."""
+    out = eager(jit, [*constants, *carries], {"jaxpr": closed, "name": "iteration"})
+    kept = []
+    for old, new in zip(carries, out, strict=True):
+        mask = running.reshape(running.shape + (1,) * (new.ndim - running.ndim))
+        kept.append(to_array(np.where(mask, to_ndarray(new), to_ndarray(old)), new.aval))
+    if _first(kept) is not None:
+        _run(closed, [*constants, *carries], eager)
+    return kept
 
 
 def _row(x: Any, i: int) -> ArrayImpl:

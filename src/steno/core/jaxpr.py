@@ -91,6 +91,16 @@ class JaxprEqn:
     def source_info(self) -> source.Location | None:
         return None if self.place is None else source.Location(self.place)
 
+    def bind(self, args: Sequence[Any]) -> list[Any]:
+        """The op on these operands: a list of its results. What is recorded or evaluated comes from where the equation comes from."""
+        outer = source.swap_place(None)
+        source.swap_place(outer or self.place)
+        try:
+            out = self.op(*args, **self.params)
+        finally:
+            source.swap_place(outer)
+        return out if self.op.multiple_results else [out]
+
     def replace(self, **changes: Any) -> JaxprEqn:
         """A copy with some of op, invars, outvars, params, effects, place, names changed."""
         fields = {

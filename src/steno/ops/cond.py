@@ -268,9 +268,7 @@ def _masked(closed: ClosedJaxpr, axis: Axis, batched: Flags) -> ClosedJaxpr:
                 if e.op is jit:
                     out = run(e.params["jaxpr"].jaxpr, e.params["jaxpr"].consts, xs)
                 else:
-                    out = e.op(*xs, **e.params)
-                    out = out if e.op.multiple_results else [out]
-                    out = [masked(y) if late and is_batched(y) else y for y in out]
+                    out = [masked(y) if late and is_batched(y) else y for y in e.bind(xs)]
                 env.update(zip(e.outvars, out, strict=True))
             return [read(env, a) for a in jaxpr.outvars]
 

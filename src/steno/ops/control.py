@@ -87,8 +87,7 @@ def read(env: dict[Any, Any], a: Atom) -> Any:
 def evaluate_into(env: dict[Any, Any], eqns: Iterable[JaxprEqn]) -> None:
     """Binds the ops of the equations; their results go to `env`."""
     for e in eqns:
-        out = e.op(*(read(env, a) for a in e.invars), **e.params)
-        env.update(zip(e.outvars, out if e.op.multiple_results else [out], strict=True))
+        env.update(zip(e.outvars, e.bind([read(env, a) for a in e.invars]), strict=True))
 
 
 def program(fun: Callable[..., Sequence[Any]], avals: Sequence[ShapedArray], like: ClosedJaxpr) -> ClosedJaxpr:

@@ -176,7 +176,7 @@ class _Sums:
             if e.op.name in _SUMS:
                 return add(total(inner[0]), total(inner[1]))
             (x,) = inner
-            return e.op(*(total(a) if a is x else read(env, a) for a in e.invars), **e.params)
+            return e.bind([total(a) if a is x else read(env, a) for a in e.invars])[0]
 
         return [total(v) for v in self.terms]
 

@@ -67,8 +67,7 @@ def _evaluate_known(jaxpr: Jaxpr, env: dict[Any, Any], linear: set[Any]) -> list
             linear.update(e.outvars)
             linear_eqns.append(e)
             continue
-        out = e.op(*[literal_value(a) if type(a) is Literal else env[a] for a in e.invars], **e.params)
-        env.update(zip(e.outvars, out if e.op.multiple_results else [out], strict=True))
+        env.update(zip(e.outvars, e.bind([literal_value(a) if type(a) is Literal else env[a] for a in e.invars]), strict=True))
     return linear_eqns
 
 

@@ -55,8 +55,7 @@ def without_calls(closed: ClosedJaxpr) -> ClosedJaxpr:
                 inner = e.params["jaxpr"]
                 out = run(inner.jaxpr, inner.consts, operands)
             else:
-                out = e.op(*operands, **e.params)
-                out = out if e.op.multiple_results else [out]
+                out = e.bind(operands)
             env.update(zip(e.outvars, out, strict=True))
         return [literal_value(a) if type(a) is Literal else env[a] for a in jaxpr.outvars]
 
@@ -104,8 +103,7 @@ def _rematerialised(split: Split, results: int, policy: Policy) -> tuple[ClosedJ
         env.update(zip((*(j.invars[k] for k in positions), *kept), args, strict=False))
         for e in j.eqns:
             if id(e) in again:
-                out = e.op(*[_read(a, env) for a in e.invars], **e.params)
-                for v, y in zip(e.outvars, out if e.op.multiple_results else [out], strict=True):
+                for v, y in zip(e.outvars, e.bind([_read(a, env) for a in e.invars]), strict=True):
                     env.setdefault(v, y)  # what is kept stays
         return eval_jaxpr(rest.jaxpr, rest.consts, *(_read(a, env) for a in wanted), *args[len(positions) + len(kept) :])
 
