@@ -32,7 +32,7 @@ def place_repeat(s: Scheduler, node: Node, kind: Repeat) -> None:
     n_captured = len(kind.cond.captured) if kind.cond is not None else 0
     cond_captured, captured = operands[:n_captured], operands[n_captured:]
 
-    moving = [k for k in range(carries) if not _hands_on(body, k, first)]
+    moving = [k for k in range(carries) if not _hands_on(body, k, first + k)]
     outputs = [body.outputs[k] for k in moving] + body.outputs[carries:]
     reduced = Graph(body.inputs, body.captured, alive(body.nodes, outputs), outputs, body.host_calls)
     inner = s.lower(reduced, True, frozenset(first + k for k in moving), [(p, first + k) for p, k in enumerate(moving)])
@@ -81,10 +81,10 @@ def place_repeat(s: Scheduler, node: Node, kind: Repeat) -> None:
     s.produced(node, step)
 
 
-def _hands_on(body: Graph, k: int, first: int) -> bool:
-    """Whether the body's carry `k` is its input, copied."""
-    out = body.outputs[k].node
-    return out.name == "copy" and len(out.operands) == 1 and out.operands[0] is body.inputs[first + k]
+def _hands_on(body: Graph, o: int, i: int) -> bool:
+    """Whether output `o` is input `i`, copied."""
+    out = body.outputs[o].node
+    return out.name == "copy" and len(out.operands) == 1 and out.operands[0] is body.inputs[i]
 
 
 def place_choose(s: Scheduler, node: Node, kind: Choose) -> None:
@@ -113,11 +113,12 @@ def _branches(s: Scheduler, node: Node, kind: Choose, shared: list[Value]) -> tu
     """The branches' programs, and the (result, operand) pairs of arrays that all of them begin to change as a copy: these are copied before
     the choice, if at all, and changed in place by whichever branch is taken."""
     plain = [s.lower(g, True, frozenset(), []).program for g in kind.branches]
+    graphs = list(zip(kind.branches, plain, strict=True))
     changed: list[tuple[int, int]] = []
     for o, result in enumerate(node.results):
         taken = {i for _, i in changed}
         for i, x in enumerate(shared):
-            if i not in taken and (x.shape, x.aval.dtype) == (result.shape, result.aval.dtype) and all(_copies(p, o, i) for p in plain):
+            if i not in taken and (x.shape, x.aval.dtype) == (result.shape, result.aval.dtype) and all(_copies(*b, o, i) for b in graphs):
                 changed.append((o, i))
                 break
     if not changed:
@@ -131,6 +132,9 @@ def _branches(s: Scheduler, node: Node, kind: Choose, shared: list[Value]) -> tu
     return [m.program for m in made], both
 
 
-def _copies(program: Program, o: int, i: int) -> bool:
+def _copies(graph: Graph, program: Program, o: int, i: int) -> bool:
+    """Whether output `o` is input `i`, handed on or changed in parts."""
+    if _hands_on(graph, o, i):
+        return True
     source, target = program.inputs[i], program.outputs[o]
     return any(isinstance(t, CopyBuffer) and t.source is source and t.target is target for t in program.statements)

@@ -92,7 +92,10 @@ class Scheduler(Expressions):
             for v in node.results:
                 self.buffer(v)
             return  # nothing to compute
-        if isinstance(kind, Pieces) and not is_selected(node):
+        if node.name == "copy" and self.changes_in_place(node.operands[0]):
+            (v,) = node.results
+            self.producer[v] = self.begin_copy(v, node.operands[0])
+        elif isinstance(kind, Pieces) and not is_selected(node):
             place_pieces(self, node)
         elif isinstance(kind, Map | Pieces) or isinstance(kind, Reduce) and is_inlinable(node.results[0]):
             self.place_map(node)
@@ -205,10 +208,14 @@ class Scheduler(Expressions):
 
     # -- whole-buffer statements
 
+    def changes_in_place(self, v: Value) -> bool:
+        """Whether it is an input whose memory a result may take over."""
+        return isinstance(v.node.kind, Input) and v.node.kind.position in self.in_place
+
     def place_update(self, node: Node) -> None:
         """copy of the operand (or the operand's own buffer, if nobody else reads it), then the changes."""
         kind, (result,), operand = node.of(Update), node.results, node.operands[0]
-        if isinstance(operand.node.kind, Input) and operand.node.kind.position in self.in_place:
+        if self.changes_in_place(operand):
             # What is computed from the old array is computed before it changes, so that it can change in place.
             for o in node.operands[1:]:
                 if o not in self.stored and operand in self.frontier([o]) and is_inlinable(o):
