@@ -224,6 +224,62 @@ def test_compiled_ahead_of_time() -> None:
     equal(r[...], 0, 4)
 
 
+def test_lowered_for_a_type() -> None:
+    f = steno.jit(lambda r, x: r.__setitem__(1, x))
+    struct = steno.ShapeDtypeStruct((2,), jnp.float32, is_ref=True)
+    assert struct == struct.update(shape=(2,)) != steno.ShapeDtypeStruct((2,), jnp.float32)
+    compiled = f.lower(struct, 1.0).compile()
+    r = ref_of(0, 0)
+    compiled(r, 3.0)
+    equal(r[...], 0, 3)
+    assert compiled.memory_analysis().alias_size_in_bytes == 8
+    with pytest.raises(TypeError, match="compiled with Ref"):
+        compiled(jnp.zeros(2), 3.0)
+
+
+def test_donated_references_stay() -> None:
+    r = ref_of(1, 2)
+    f = steno.jit(lambda r: (r[...] * 2, r[0]), donate_argnums=0)
+    f(r)
+    equal(f(r)[0], 2, 4)
+    equal(r[...], 1, 2)
+
+
+def test_without_jit() -> None:
+    def f(r: Any, rows: Any) -> Any:
+        def body(c: Any, x: Any) -> Any:
+            r[0] += c
+            x[...] += 1
+            return c + x[0], r[0]
+
+        return lax.scan(body, 1.0, rows)
+
+    a, b = ref_of(1, 2), steno.new_ref(jnp.arange(4.0).reshape(2, 2))
+    want = steno.jit(f)(a, b)
+    c, d = ref_of(1, 2), steno.new_ref(jnp.arange(4.0).reshape(2, 2))
+    with steno.disable_jit():
+        got = f(c, d)
+    equal(got[1], want[1])
+    equal(c[...], a[...])
+    equal(d[...], b[...])
+
+
+def test_debug_nans() -> None:
+    """The op is named, and the references are as they were."""
+    r = ref_of(1, 2)
+
+    @steno.jit
+    def f(x: Any) -> None:
+        r[0] += 1
+        r[1] = jnp.log(x)
+
+    with steno.debug_nans(True):
+        f(1.0)
+        with pytest.raises(FloatingPointError, match=r"nan.*log"):
+            f(-1.0)
+    equal(r[...], 2, 0)
+
+
 def test_condition_of_a_loop_reads_what_its_body_wrote() -> None:
     def f(r: Any) -> Any:
         def body(i: Any) -> Any:

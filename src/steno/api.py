@@ -327,6 +327,8 @@ def usable_donations(program: Program) -> frozenset[int]:
     usable, useless = [], []
     for k in sorted(program.donated):
         a = program.closed.in_avals[k]
+        if is_ref_type(a):
+            continue  # its memory is always handed to the program
         if results[a.shape, a.dtype]:
             results[a.shape, a.dtype] -= 1
             usable.append(k)

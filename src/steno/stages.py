@@ -15,6 +15,7 @@ from steno.core import dtypes
 from steno.core.aval import register_aval_type, typeof
 from steno.core.jaxpr import ClosedJaxpr, Jaxpr, open_jaxpr, subjaxprs
 from steno.core.record import field, record
+from steno.core.refs import AbstractRef
 from steno.core.trace import Tracer
 from steno.device import CPU, SingleDeviceSharding
 from steno.tracing import argument_avals, argument_names
@@ -29,20 +30,24 @@ class Executable(Protocol):
 
 @final
 class ShapeDtypeStruct:
-    """The shape, dtype and weak type of an array without its values; accepted wherever only the type matters."""
+    """The shape, dtype and weak type of an array without its values; accepted wherever only the type matters. `is_ref`: of a reference to
+    a mutable array."""
 
-    __slots__ = ("dtype", "shape", "sharding", "weak_type")
+    __slots__ = ("dtype", "is_ref", "shape", "sharding", "weak_type")
 
-    def __init__(self, shape: Any, dtype: Any, *, sharding: Any = None, weak_type: bool = False, **ignored: Any) -> None:
+    def __init__(
+        self, shape: Any, dtype: Any, *, sharding: Any = None, weak_type: bool = False, is_ref: bool = False, **ignored: Any
+    ) -> None:
         if dtype is None:
             raise ValueError("ShapeDtypeStruct: dtype must be specified.")
         self.shape = tuple(map(_dimension, shape))
         self.dtype = dtypes.as_dtype(dtype)
-        self.sharding, self.weak_type = sharding, weak_type
+        self.sharding, self.weak_type, self.is_ref = sharding, weak_type, is_ref
 
     @property
-    def aval(self) -> ShapedArray:
-        return ShapedArray(self.shape, dtypes.canonical(self.dtype), self.weak_type)
+    def aval(self) -> Any:
+        array = ShapedArray(self.shape, dtypes.canonical(self.dtype), self.weak_type)
+        return AbstractRef(array) if self.is_ref else array
 
     @property
     def ndim(self) -> int:
@@ -59,7 +64,7 @@ class ShapeDtypeStruct:
         return cls(aval.shape, aval.dtype, weak_type=aval.weak_type)
 
     def update(self, **changes: Any) -> ShapeDtypeStruct:
-        fields = {n: changes.pop(n, getattr(self, n)) for n in ("shape", "dtype", "sharding", "weak_type")}
+        fields = {n: changes.pop(n, getattr(self, n)) for n in ("shape", "dtype", "sharding", "weak_type", "is_ref")}
         if changes:
             raise TypeError(f"ShapeDtypeStruct.update: unknown fields {sorted(changes)}")
         return ShapeDtypeStruct(**fields)
@@ -76,7 +81,7 @@ class ShapeDtypeStruct:
         return hash(self._key())
 
     def _key(self) -> tuple[Any, ...]:
-        return self.shape, self.dtype, self.sharding, self.weak_type
+        return self.shape, self.dtype, self.sharding, self.weak_type, self.is_ref
 
     def __repr__(self) -> str:
         parts = [f"shape={self.shape}", f"dtype={dtypes.name(self.dtype)}"]
@@ -84,6 +89,8 @@ class ShapeDtypeStruct:
             parts.append(f"sharding={self.sharding}")
         if self.weak_type:
             parts.append("weak_type=True")
+        if self.is_ref:
+            parts.append("is_ref=True")
         return f"ShapeDtypeStruct({', '.join(parts)})"
 
 
@@ -276,7 +283,7 @@ class Compiled(Stage):
             )
         given = argument_avals(self._program.fun() or self._program.name, leaves, tree, self._program.positions)
         wanted = self._program.closed.in_avals
-        wrong = [k for k, (g, w) in enumerate(zip(given, wanted, strict=True)) if g.shape != w.shape or g.dtype != w.dtype]
+        wrong = [k for k, (g, w) in enumerate(zip(given, wanted, strict=True)) if g.str_short() != w.str_short()]
         if wrong:
             names = self._program.argument_names()
             listed = [f"Argument '{names[k]}' compiled with {wanted[k].str_short()} and called with {given[k].str_short()}" for k in wrong]
@@ -302,11 +309,10 @@ class Compiled(Stage):
         """Bytes of arguments, results and intermediates."""
         closed = self._program.closed
         compiled = getattr(self._executable, "compiled", None)
-        aliases = () if compiled is None else compiled.aliases
         return CompiledMemoryStats(
             argument_size_in_bytes=sum(a.nbytes for a in closed.in_avals),
             output_size_in_bytes=sum(a.nbytes for a in closed.out_avals),
-            alias_size_in_bytes=sum(closed.in_avals[i].nbytes for _, i in aliases if i < len(closed.in_avals)),
+            alias_size_in_bytes=0 if compiled is None else sum(compiled.in_avals[i].nbytes for _, i in compiled.aliases),
             temp_size_in_bytes=0 if compiled is None else compiled.program.arena_bytes,
         )
 

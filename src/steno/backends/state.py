@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, final
 
+from steno import backends
+from steno.backends import finite
 from steno.core.aval import ShapedArray
 from steno.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Var, eval_jaxpr
 from steno.core.op import Op
@@ -44,11 +46,23 @@ class StatefulExecutable:
         if len({*refs}) < len(refs):
             return self._run_merged(operands)
         values = [x.value if type(x) is Ref else x for x in operands]
-        outs = self.inner.run(values, self._written.union(n + k for k in donated))
+        if finite.watching():  # the values are needed again if something turns up, and the references keep them then
+            outs = self.inner.run(values)
+            self._check(values, outs)
+        else:
+            outs = self.inner.run(values, self._written.union(n + k for k in donated) if donated else self._written)
         for k, y in zip(self._discharged.written, outs[self._results :], strict=True):
             operands[k].value = y
         types = [v.aval for v in self._closed.jaxpr.outvars]
         return [Ref(y, a) if r else y for y, r, a in zip(outs, self._discharged.out_refs, types, strict=False)]
+
+    def _check(self, values: Sequence[Any], outs: Sequence[Any]) -> None:
+        program, n = self._discharged.program, len(self._captured)
+
+        def names() -> list[str]:
+            return [self._closed.debug_info.arg_name(k - n) if k >= n else "a reference that is closed over" for k in range(len(values))]
+
+        finite.check_program(program, values, outs, self._closed.debug_info.func_name, names, backends.current().eager)
 
     def _run_merged(self, operands: Sequence[Any]) -> list[Any]:
         """The same reference several times, as condition and body of a loop may read it: a program with one input for it."""
@@ -65,6 +79,10 @@ class StatefulExecutable:
             merged = trace_to_jaxpr(run, [closed.in_avals[k] for k in distinct], closed.debug_info)
             found = self._merged[places] = compile_stateful(self._compile, merged, frozenset())
         return found.run([operands[k] for k in distinct])
+
+    @property
+    def compiled(self) -> Any:
+        return getattr(self.inner, "compiled", None)
 
     def as_text(self, level: str = "loops") -> str:
         return self.inner.as_text(level)
@@ -86,6 +104,5 @@ def _refs_to_inputs(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, list[Ref]]:
     if not refs:
         return closed, []
     rest = [(v, c) for v, c in zip(j.constvars, closed.consts, strict=True) if not is_ref(v)]
-    info = j.debug_info.with_names(None, None)
-    opened = Jaxpr([v for v, _ in rest], [*(v for v, _ in refs), *j.invars], j.outvars, j.eqns, j.effects, info)
+    opened = Jaxpr([v for v, _ in rest], [*(v for v, _ in refs), *j.invars], j.outvars, j.eqns, j.effects, j.debug_info)
     return ClosedJaxpr(opened, [c for _, c in rest]), [c for _, c in refs]

@@ -14,6 +14,7 @@ from steno.core.aval import TypedScalar, typed_scalar
 from steno.core.errors import ConcretizationTypeError
 from steno.core.jaxpr import ClosedJaxpr
 from steno.core.pytree import treedef_tuple
+from steno.core.refs import is_ref
 from steno.core.trace import Tracer
 from steno.lax.control_flow.bodies import (
     Body,
@@ -126,7 +127,7 @@ def _unroll(unroll: Any, length: int) -> int:
 
 def _scan_in_python(f: Callable[..., Any], init: Any, arrays: Sequence[Any], xs_tree: PyTreeDef, length: int, reverse: bool) -> Any:
     carry, ys = init, []
-    arrays = [as_array("scan", x) for x in arrays]
+    arrays = [x.at if is_ref(x) else as_array("scan", x) for x in arrays]  # a row of a reference is a view
     for i in reversed(range(length)) if reverse else range(length):
         carry, y = f(carry, tree_unflatten(xs_tree, [x[i] for x in arrays]))
         ys.append(y)
