@@ -367,8 +367,10 @@ def test_collectives_that_cannot_be() -> None:
         mapped(lambda x: lax.psum_scatter(x, "i"))
     with pytest.raises(ValueError, match="all_to_all requires the size"):
         mapped(lambda x: lax.all_to_all(x, "i", 0, 0))
-    with pytest.raises(NotImplementedError, match="axis_index_groups"):
-        mapped(lambda x: lax.pmax(x, "i", axis_index_groups=[[0], [1, 2]]))
+    with pytest.raises(ValueError, match="axis_index_groups must hold each of the positions 0 ... 2 along 'i' once"):
+        mapped(lambda x: lax.pmax(x, "i", axis_index_groups=[[0], [1, 1]]))
+    with pytest.raises(ValueError, match="axis_index_groups must all be of one size"):
+        mapped(lambda x: lax.all_gather(x, "i", axis_index_groups=[[0], [1, 2]]))
 
 
 def test_transpose_placeholders_show_their_type() -> None:

@@ -12,7 +12,7 @@ from steno.core.pytree import broadcast_prefix, prefix_errors
 from steno.derivatives import check_callable
 from steno.tracing import argument_names, check_references
 from steno.transforms.batching import batch_flat
-from steno.transforms.rules import Axis, as_array, insert_axis, move_axis
+from steno.transforms.rules import Axis, as_array, insert_axis, move_axis, sum_over
 from steno.tree_util import PyTreeDef, tree_flatten, tree_leaves, tree_map, tree_unflatten
 
 
@@ -55,11 +55,10 @@ def vmap(
     axis_name   what collectives (`lax.psum`, ...) call the axis
     axis_size   the size of the axis, if no argument tells it
     spmd_axis_name    accepted; there is one device
+    sum_match   a result whose out_axes is None although it differs between elements is summed over them (else an error)
 
     ValueError if sizes differ, axes do not exist, or the trees do not fit."""
     check_callable(fun)
-    if sum_match:
-        raise NotImplementedError("vmap: sum_match")
     if isinstance(in_axes, list):
         in_axes = tuple(in_axes)
     if not (in_axes is None or type(in_axes) is tuple or hasattr(type(in_axes), "__index__")):
@@ -95,7 +94,9 @@ def vmap(
         outs, out_dims = batch_flat(flat, axis, values, dims)
         assert out_tree is not None
         wanted = _flat_axes("out_axes", out_axes, tree_unflatten(out_tree, outs))
-        return tree_unflatten(out_tree, [as_array(_placed(y, d, w, size)) for y, d, w in zip(outs, out_dims, wanted, strict=True)])
+        return tree_unflatten(
+            out_tree, [as_array(_placed(y, d, w, size, sum_match)) for y, d, w in zip(outs, out_dims, wanted, strict=True)]
+        )
 
     return mapped
 
@@ -171,9 +172,11 @@ def _mapped_size(
     raise ValueError("\n".join(lines)[:-1])
 
 
-def _placed(y: Any, dim: int | None, wanted: int | None, size: int) -> Any:
-    """A result with its batch axis where `out_axes` wants it. ValueError if that is impossible."""
+def _placed(y: Any, dim: int | None, wanted: int | None, size: int, sum_match: bool) -> Any:
+    """A result with its batch axis where `out_axes` wants it, or summed along it. ValueError if that is impossible."""
     if wanted is None:
+        if dim is not None and sum_match:
+            return sum_over(y, (dim,))
         if dim is not None:
             raise ValueError(f"at vmap out_axes, got axis spec None but output was batched on axis {dim}")
         return y

@@ -300,7 +300,7 @@ _LATER = (
     "conv_shape_tuple", "conv_transpose", "conv_transpose_shape_tuple", "conv_with_general_padding", "create_token", "create_token_p",
     "dce_sink", "device_put_p", "fft", "fft_p", "igamma", "igamma_grad_a", "igamma_grad_a_p", "igamma_p", "igammac", "igammac_p",
     "linalg", "padtype_to_pads", "pmax_p", "pmin_p", "ppermute_p", "psum_p", "psum_scatter_start", "ragged_all_to_all",
-    "ragged_all_to_all_p", "ragged_dot", "ragged_dot_general", "random_gamma_grad", "reduce_window", "reduce_window_max_p",
+    "ragged_all_to_all_p", "ragged_dot", "ragged_dot_general", "reduce_window", "reduce_window_max_p",
     "reduce_window_min_p", "reduce_window_p", "reduce_window_shape_tuple", "reduce_window_sum_p", "regularized_incomplete_beta_p",
     "rng_bit_generator", "rng_bit_generator_p", "rng_uniform", "rng_uniform_p", "scaled_dot", "select_and_gather_add_p",
     "select_and_scatter_add_p", "select_and_scatter_p", "sharding_constraint_p", "stage", "stage_p", "with_sharding_constraint",
@@ -314,6 +314,7 @@ __getattr__, __dir__ = _on_demand(
             "associative_scan", "cond", "cond_p", "custom_linear_solve", "custom_root", "fori_loop", "linear_solve_p", "map",
             "platform_dependent", "scan", "scan_p", "switch", "while_loop", "while_p",
         ),
+        "gamma_derivative": ("random_gamma_grad",),
         "parallel": (
             "all_gather", "all_to_all", "axis_index", "axis_size", "pbroadcast", "pcast", "pmax", "pmean", "pmin", "ppermute", "pshuffle",
             "psum", "psum_scatter", "pswapaxes",
