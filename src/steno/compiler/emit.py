@@ -73,7 +73,9 @@ class Module:
             if n not in names and n != ENTRY
         ]
         attributes = 'attributes #0 = { nounwind "frame-pointer"="none" "min-legal-vector-width"="512" }'
-        return "\n".join([f'target triple = "{self.triple}"', *self.declarations, *others, *chosen, attributes, _METADATA, ""])
+        # What runs once, calls apart, is not worth optimisation.
+        once = attributes.replace("#0 = { ", "#1 = { noinline optnone ")
+        return "\n".join([f'target triple = "{self.triple}"', *self.declarations, *others, *chosen, attributes, once, _METADATA, ""])
 
 
 @final
@@ -232,8 +234,9 @@ class _Emitter:
             else:
                 self.copy(s)
         linkage = "" if name == ENTRY else "hidden "
+        once = name == ENTRY and not any(isinstance(s, (Loop, Choice)) for s in self.program.statements)
         head = [
-            f"define {linkage}i32 @{name}(ptr noundef %in, ptr noundef %out, ptr noundef %arena, ptr noundef %rt) #0 {{",
+            f"define {linkage}i32 @{name}(ptr noundef %in, ptr noundef %out, ptr noundef %arena, ptr noundef %rt) #{int(once)} {{",
             "entry:",
             f"  %table = alloca [{self.table} x ptr], align 16",
             *self.tables,

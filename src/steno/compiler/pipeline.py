@@ -26,7 +26,7 @@ from steno.ir.print_loops import show
 from steno.ops.host import refuse_effects
 
 LIBRARY_NS = 1000.0
-QUICK_NS = 10_000.0
+QUICK_NS, TINY_NS = 10_000.0, 100.0
 CALL_NS, PRESUMED_ITERATIONS = 20.0, 100
 
 
@@ -129,7 +129,8 @@ def compile_jaxpr(closed: ClosedJaxpr, donated: frozenset[int] = frozenset(), qu
         check(assigned.program)
     with clock("llvm"):
         module = emit(assigned.program, host_target())
-    opt = 0 if quick and estimated_ns(assigned.program) < QUICK_NS else OPT_LEVEL
+    libraries_only = not any(isinstance(s, (Kernel, Loop, Choice)) for s in assigned.program.statements)
+    opt = 0 if libraries_only or estimated_ns(assigned.program) < (QUICK_NS if quick else TINY_NS) else OPT_LEVEL
     with clock("code"):
         linked = link(module, opt=opt)
     return Compiled(closed, graph, assigned, module, linked, clock.seconds)
