@@ -142,7 +142,8 @@ def growth(make: Callable[..., Any], small: int, large: int) -> None:
         before = tables[0].get(key, (0, 0, 0.0, 0.0, {}))
         rows.append((own - factor * before[2], calls_, calls_ / max(before[1], 1), own, own / max(before[2], 1e-9), total, key))
     for excess, calls_, more, own, slower, total, (file, line, name) in sorted(rows, reverse=True)[:14]:
-        print(f"    {excess:+7.3f} s  {own:7.3f} s own x{slower:<6.1f} {calls_:9} calls x{more:<5.1f} {total:7.3f} s in all  {file}:{line} {name}")
+        times = f"{excess:+7.3f} s  {own:7.3f} s own x{slower:<6.1f} {total:7.3f} s in all"
+        print(f"    {times}  {calls_:9} calls x{more:<5.1f}  {file}:{line} {name}")
 
 
 def main() -> None:

@@ -13,6 +13,7 @@ import collections
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,10 @@ NAMESPACE = {"jax": steno, "jnp": snp, "lax": lax, "np": np}
 LARGE = 1e6
 STEP = 1e-4
 Arrays = list[np.ndarray]
+
+
+def rounded(x: np.ndarray, step: float) -> np.ndarray:
+    return np.round(x / step) * step if step else x
 
 
 class Broken(AssertionError):
@@ -55,7 +60,8 @@ def tame(values: Sequence[np.ndarray]) -> bool:
 
 def close(got: Sequence[np.ndarray], want: Sequence[np.ndarray], rtol: float) -> bool:
     return len(got) == len(want) and all(
-        g.shape == w.shape and g.dtype == w.dtype and bool(np.all(np.abs(g - w) <= rtol * (1 + np.abs(w).max(initial=0.0)))) for g, w in zip(got, want, strict=True)
+        g.shape == w.shape and g.dtype == w.dtype and bool(np.all(np.abs(g - w) <= rtol * (1 + np.abs(w).max(initial=0.0))))
+        for g, w in zip(got, want, strict=True)
     )
 
 
@@ -63,25 +69,44 @@ def dot(a: Sequence[np.ndarray], b: Sequence[np.ndarray]) -> float:
     return float(sum(np.vdot(x, y) for x, y in zip(a, b, strict=True)))
 
 
+@dataclass(frozen=True)
+class Written:
+    """A function, and float64 arrays where it is to be checked, instead of a random program."""
+
+    f: Callable[..., Any]
+    arguments: tuple[np.ndarray, ...]
+    mode: str = "both"
+    seed: int = 1
+
+    @property
+    def shapes(self) -> list[tuple[int, ...]]:
+        return [x.shape for x in self.arguments]
+
+    def function(self, namespace: Any) -> Callable[..., Any]:
+        def leaves(*args: Any) -> tuple[Any, ...]:
+            return tuple(y for y in steno.tree.leaves(self.f(*args)) if y.dtype == np.float64)
+
+        return leaves
+
+
 class Checker:
     """One program at one point."""
 
-    def __init__(self, program: Program, counts: collections.Counter[str] | None = None, quick: bool = False) -> None:
+    def __init__(self, program: Program | Written, counts: collections.Counter[str] | None = None, quick: bool = False) -> None:
         self.program, self.quick = program, quick
         self.n_batch = 2 if quick else 3
         self.counts = collections.Counter() if counts is None else counts
         self.f = program.function(NAMESPACE)
         rng = self.rng = np.random.default_rng(program.seed)
-        ties = program.seed % 8 == 0
-
-        def point(*shape: int) -> np.ndarray:
-            x = rng.standard_normal(shape)
-            return np.round(x * 2) / 2 if ties else x
-
-        self.x = [point(*s) for s in program.shapes]
+        if isinstance(program, Written):
+            self.x = list(program.arguments)
+            factors = 1 + 0.1 * rng.random(self.n_batch)
+            self.xs = [np.multiply.outer(factors, x) for x in self.x]
+        else:
+            step = 0.5 if program.seed % 8 == 0 else 0.0  # with ties
+            self.x = [rounded(rng.standard_normal(s), step) for s in program.shapes]
+            self.xs = [rounded(rng.standard_normal((self.n_batch, *s)), step) for s in program.shapes]
         self.t = [rng.standard_normal(s) for s in program.shapes]
-        self.xs = [point(self.n_batch, *s) for s in program.shapes]
-        self.ts = [rng.standard_normal((self.n_batch, *s)) for s in program.shapes]
         self.axes = tuple(None if len(self.x) > 1 and rng.random() < 0.25 else 0 for _ in self.x)
         if all(a is None for a in self.axes):
             self.axes = (0, *self.axes[1:])
@@ -111,8 +136,8 @@ class Checker:
         return [snp.asarray(a + step * t) for a, t in zip(self.x, self.t, strict=True)]
 
     def smooth(self, f: Callable[..., Any]) -> tuple[bool, Arrays]:
-        """The derivative of f along t by central differences, and whether f is smooth there: two step lengths agree on it, and left and right
-        slopes come closer as the step gets shorter."""
+        """The derivative of f along t by central differences, and whether f is smooth there: two step lengths agree on it, and the slopes
+        on the two sides come closer as the step gets shorter."""
         here = arrays(f(*self.at(0.0)))
         slopes, gaps = [], []
         for h in (STEP, STEP / 4):
@@ -196,7 +221,9 @@ class Checker:
                 is_smooth, slope = self.smooth(self.grad)
                 self.compare_slope("second derivative against finite differences", is_smooth, product, slope)
                 if self.forward:
-                    back = steno.grad(lambda *x: sum(snp.vdot(t, g) for t, g in zip(self.t, self.grad(*x), strict=True)), tuple(range(len(x))))(*x)
+                    back = steno.grad(
+                        lambda *x: sum(snp.vdot(t, g) for t, g in zip(self.t, self.grad(*x), strict=True)), tuple(range(len(x)))
+                    )(*x)
                     if is_smooth:
                         self.expect("reverse over reverse", arrays(back), product, self.grad, 1e-8)
                     self.vmap("vmap of the second derivative", self.second)
@@ -251,7 +278,7 @@ class Checker:
         return [snp.concatenate([a[None], xs[1:]]) if k == 0 else a for a, xs, k in zip(x, self.xs, self.axes, strict=True)]
 
 
-def check(program: Program, counts: collections.Counter[str] | None = None, **options: Any) -> None:
+def check(program: Program | Written, counts: collections.Counter[str] | None = None, **options: Any) -> None:
     """Raises Broken, or what the program or a transformation of it raised."""
     with steno.enable_x64(True), np.errstate(all="ignore"):
         Checker(program, counts, **options).run()
@@ -282,4 +309,4 @@ def report(program: Program, error: BaseException, tries: int = 400, **options: 
     return f"seed {program.seed} ({program.mode}): {type(final).__name__}: {str(final)[:600]}\n{small.source()}"
 
 
-__all__ = ["Broken", "check", "failure", "kind", "random_program", "report"]
+__all__ = ["Broken", "Written", "check", "failure", "kind", "random_program", "report"]

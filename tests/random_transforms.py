@@ -270,7 +270,9 @@ class Maker:
 
     def partner(self, scope: Sequence[Value], shape: Shape) -> Value | None:
         """A value that broadcasts to this shape."""
-        fit = [v for v in scope if len(v.shape) <= len(shape) and all(m in (1, n) for m, n in zip(v.shape[::-1], shape[::-1], strict=False))]
+        fit = [
+            v for v in scope if len(v.shape) <= len(shape) and all(m in (1, n) for m, n in zip(v.shape[::-1], shape[::-1], strict=False))
+        ]
         return self.r.choice(fit) if fit else None
 
     # steps of one value
@@ -326,9 +328,7 @@ class Maker:
         k = self.r.randrange(len(a.shape))
         if self.chance(0.15):
             return self.put((), f"{self.r.choice(['jnp.sum', 'jnp.max', 'jnp.mean', 'jax.nn.logsumexp', 'jnp.var'])}({a})")
-        return self.put(
-            [n for j, n in enumerate(a.shape) if j != k], self.r.choice(REDUCTIONS).format(a=a, k=k, n=a.shape[k])
-        )
+        return self.put([n for j, n in enumerate(a.shape) if j != k], self.r.choice(REDUCTIONS).format(a=a, k=k, n=a.shape[k]))
 
     def move(self, scope: list[Value]) -> Step | None:
         r = self.r
@@ -433,7 +433,14 @@ class Maker:
     # blocks
 
     def block(
-        self, letter: str, shapes: Sequence[Shape], scope: Sequence[Value], depth: int, want: Sequence[Shape], returns: str = "{}", size: int = 0
+        self,
+        letter: str,
+        shapes: Sequence[Shape],
+        scope: Sequence[Value],
+        depth: int,
+        want: Sequence[Shape],
+        returns: str = "{}",
+        size: int = 0,
     ) -> Block:
         """A function of values of these shapes, that also reads values of `scope`, with results of the shapes wanted."""
         parameters = tuple(self.value(s) for s in shapes)
@@ -627,7 +634,9 @@ def renamed_step(step: Step, name: str, text: str) -> Step:
     def sub(s: str) -> str:
         return re.sub(rf"\b{name}\b", text, s)
 
-    return replace(step, text=sub(step.text), blocks=tuple(renamed(b, name, text) for b in step.blocks), before=tuple(map(sub, step.before)))
+    return replace(
+        step, text=sub(step.text), blocks=tuple(renamed(b, name, text) for b in step.blocks), before=tuple(map(sub, step.before))
+    )
 
 
 def renamed(block: Block, name: str, text: str) -> Block:

@@ -153,15 +153,15 @@ def test_batch_constructors(scratch: None) -> None:
 
 
 def test_elementwise_batches_move_only_what_disagrees() -> None:
-    """One equation where axes agree; unbatched operands get an axis of size 1."""
+    """One equation where axes agree; the front one where they do not; unbatched operands get an axis of size 1."""
 
-    def names(in_axes: Any, *shapes: tuple[int, ...]) -> list[str]:
-        return ops_of(steno.make_jaxpr(steno.vmap(mul, in_axes=in_axes, out_axes=1))(*(snp.ones(s) for s in shapes)))
+    def names(in_axes: Any, *shapes: tuple[int, ...], out_axes: int = 1) -> list[str]:
+        return ops_of(steno.make_jaxpr(steno.vmap(mul, in_axes=in_axes, out_axes=out_axes))(*(snp.ones(s) for s in shapes)))
 
     assert names((1, 1), (3, 2), (3, 2)) == ["mul"]
     assert names((1, None), (3, 2), ()) == ["mul"]
     assert names((1, None), (3, 2), (3,)) == ["broadcast_in_dim", "mul"]
-    assert names((1, 0), (3, 2), (2, 3)) == ["transpose", "mul"]
+    assert names((1, 0), (3, 2), (2, 3), out_axes=0) == ["transpose", "mul"]
     assert names((1, 0), (3, 2), (2,)) == ["broadcast_in_dim", "mul"]
 
 

@@ -1,6 +1,6 @@
 """Random programs under every transformation, until told to stop.
 
-    python tools/random_programs.py --count 20000 --seed 0 [--jobs N] [--stop-after K]
+    python tools/random_programs.py --count 20000 --seed 0 [--jobs N] [--stop-after K] [--quick]
 
 For each program (tests/random_transforms.py) the properties of tests/check_transforms.py are checked. A program that breaks one is
 shrunk and printed as source that runs; the last line sums up. Exit status 1 if any failed."""
@@ -11,26 +11,27 @@ import argparse
 import collections
 import concurrent.futures
 import multiprocessing
-import os
 import sys
 import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
+
+from check_transforms import check, kind, random_program, report  # noqa: E402  found by the line above
+
 CHUNK = 25
 
 
-def run(first: int, count: int, shrinking: int) -> tuple[list[tuple[str, str]], collections.Counter[str]]:
+def run(first: int, count: int, shrinking: int, quick: bool) -> tuple[list[tuple[str, str]], collections.Counter[str]]:
     """The failures (kind, text) of the programs of `count` seeds from `first` on, and what was counted."""
-    from check_transforms import check, kind, random_program, report
-
     failures, counts = [], collections.Counter()
     for seed in range(first, first + count):
         try:
-            program = random_program(seed)
-            check(program, counts)
+            program = random_program(seed, 4 if quick else 7)
+            check(program, counts, quick=quick)
         except Exception as e:
-            failures.append((kind(e), report(program, e, shrinking)))
+            failures.append((kind(e), report(program, e, shrinking, quick=quick)))
         counts["programs"] += 1
     return failures, counts
 
@@ -42,17 +43,16 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=1, help="how many processes")
     parser.add_argument("--stop-after", type=int, default=0, help="stop after so many failures (0: never)")
     parser.add_argument("--shrink", type=int, default=400, help="how many smaller programs are tried for each failure")
+    parser.add_argument("--quick", action="store_true", help="smaller programs, fewer properties of each, as in the test-suite")
     options = parser.parse_args()
-    sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
-    os.environ.setdefault("PYTHONPATH", str(ROOT / "src"))
     start = time.monotonic()
     kinds: collections.Counter[str] = collections.Counter()
     totals: collections.Counter[str] = collections.Counter()
     context = multiprocessing.get_context("spawn")
     # processes live for a while only, so that what compiled programs hold is given back
-    with concurrent.futures.ProcessPoolExecutor(options.jobs, context, _init, max_tasks_per_child=20) as pool:
+    with concurrent.futures.ProcessPoolExecutor(options.jobs, context, max_tasks_per_child=20) as pool:
         end = options.seed + options.count
-        tasks = [pool.submit(run, k, min(CHUNK, end - k), options.shrink) for k in range(options.seed, end, CHUNK)]
+        tasks = [pool.submit(run, k, min(CHUNK, end - k), options.shrink, options.quick) for k in range(options.seed, end, CHUNK)]
         for task in concurrent.futures.as_completed(tasks):
             failures, counts = task.result()
             totals += counts
@@ -60,19 +60,20 @@ def main() -> int:
                 kinds[name] += 1
                 print(text, flush=True)
             if totals["programs"] % 500 == 0:
-                print(f"{totals['programs']} programs, {kinds.total()} failures, {time.monotonic() - start:.0f} s", file=sys.stderr, flush=True)
+                print(
+                    f"{totals['programs']} programs, {kinds.total()} failures, {time.monotonic() - start:.0f} s",
+                    file=sys.stderr,
+                    flush=True,
+                )
             if options.stop_after and kinds.total() >= options.stop_after:
                 pool.shutdown(cancel_futures=True)
                 break
     for name, n in kinds.most_common():
         print(f"{n:6} {name}")
     passed = ", ".join(f"{n} {name}" for name, n in sorted(totals.items()) if name != "programs")
-    print(f"{totals['programs']} programs from seed {options.seed}: {kinds.total()} failures; comparisons: {passed}; {time.monotonic() - start:.0f} s")
+    seconds = time.monotonic() - start
+    print(f"{totals['programs']} programs from seed {options.seed}: {kinds.total()} failures; comparisons: {passed}; {seconds:.0f} s")
     return 1 if kinds else 0
-
-
-def _init() -> None:
-    sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from steno.core.interpret import interpret
 from steno.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, dce_jaxpr
 from steno.core.op import Op
 from steno.core.record import record
-from steno.core.trace import trace_to_jaxpr
+from steno.core.trace import set_current_trace, trace_to_jaxpr
 from steno.ir.kinds import Branch
 from steno.ops.arithmetic import add, stop_gradient
 from steno.ops.check import check, has_checks
@@ -242,10 +242,16 @@ def _masked(closed: ClosedJaxpr, axis: Axis, batched: Flags) -> ClosedJaxpr:
     dims = [0, *(0 if b else None for b in batched)]
 
     def element(mine: Any, *args: Any) -> list[Any]:
-        trace = current_trace()
+        trace: Any = current_trace()
 
         def masked(x: Any) -> Any:
-            return select_n(mine, stop_gradient(x), x) if is_differentiable(x.aval) else x
+            if not is_differentiable(x.aval):
+                return x
+            if x.aval.ndim and not is_batched(x):  # repeated here, not for each of the two cases
+                with set_current_trace(trace.parent):
+                    repeated = to_front(x, None, axis.size)
+                x = trace.join(repeated, 0)
+            return select_n(mine, stop_gradient(x), x)
 
         def is_batched(x: Any) -> bool:
             return type(x) is BatchTracer and x._trace is trace

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from steno.core.aval import typed_scalar
 from steno.lax.control_flow.bodies import check_callable
 from steno.lax.operands import as_array, canonical_axis
-from steno.lax.shape import concatenate, reshape, rev, slice_in_dim, stack
+from steno.lax.shape import concatenate, pad, reshape, rev, slice_in_dim, stack
 from steno.tree_util import tree_flatten, tree_unflatten
 
 Arrays = list[Any]
@@ -67,9 +68,10 @@ def _every_other(xs: Arrays, begin: int, end: int, axis: int) -> Arrays:
 def _interleaved(even: Any, odd: Any, axis: int) -> Any:
     """Rows of the two by turns; `even` may have one more."""
     n, m = even.shape[axis], odd.shape[axis]
-    pairs = stack([even if n == m else slice_in_dim(even, 0, m, axis=axis), odd], axis + 1)
-    out = reshape(pairs, _with_size(even.shape, axis, 2 * m))
-    return out if n == m else concatenate([out, slice_in_dim(even, m, n, axis=axis)], axis)
+    if n > m:
+        odd = pad(odd, typed_scalar(0, odd.dtype), [(0, int(k == axis), 0) for k in range(odd.ndim)])
+    out = reshape(stack([even, odd], axis + 1), _with_size(even.shape, axis, 2 * n))
+    return slice_in_dim(out, 0, n + m, axis=axis)
 
 
 def _with_size(shape: Sequence[int], axis: int, size: int) -> tuple[int, ...]:
