@@ -122,7 +122,7 @@ def _remembered(key: Any, make: Callable[[], Access]) -> Access:
 
 def _access(aval: ShapedArray, idx: Any) -> tuple[Access | None, list[Any]]:
     """How the part of an array is read and written, and the dynamic indices. None: the whole array."""
-    if idx is None or idx is Ellipsis or (isinstance(idx, tuple) and (not idx or idx == (Ellipsis,))):
+    if idx is None or idx is Ellipsis or (isinstance(idx, tuple) and (not idx or (len(idx) == 1 and idx[0] is Ellipsis))):
         return None, []
     entries, dynamic = _parse(aval.shape, idx)
     avals = tuple(x.aval for x in dynamic)
