@@ -1,6 +1,7 @@
 """Functions whose derivatives come from what the user says of them: custom_linear_solve, custom_root, linear_call. Derivatives of both
 modes, first and second, against finite differences and the explicit formula; with pytrees, auxiliary results, vmap, jit and loops. And
-what the faces of transformations offer besides: collectives of groups and of several axes, results that vmap sums."""
+what the faces of transformations offer besides: collectives of groups and of several axes, results that vmap sums, arguments that vjp does
+not keep."""
 
 from __future__ import annotations
 
@@ -347,3 +348,33 @@ def test_sum_match() -> None:
     np.testing.assert_allclose(jax.grad(lambda x: jax.vmap(lambda x: x * x, out_axes=None, sum_match=True)(x).sum())(x), 2 * x)
     with pytest.raises(ValueError, match="axis spec None"):
         jax.vmap(lambda x: x, out_axes=None)(x)
+
+
+def test_saveable_args() -> None:
+    f = lambda d, y: jnp.sin(d["a"]) * y * d["b"]  # noqa: E731
+    d, y = {"a": jnp.float32(2), "b": jnp.float32(5)}, jnp.float32(3)
+    want = jax.vjp(f, d, y)[1](jnp.float32(1))
+    for wanted in (False, ({"a": True, "b": False}, True), ((True, False), False)):
+        out, pull = jax.vjp(f, d, y, saveable_args=wanted)
+        assert out == f(d, y)
+        assert repr(pull.args_res[0]["b"]) == "NotSaveable()" and repr(pull.args_res[0]["a"]) == "NotNeeded()"
+        if wanted is not False and wanted[1]:
+            assert float(pull.args_res[1]) == 3
+        with pytest.raises(ValueError, match="before its arguments were restored"):
+            pull(jnp.float32(1))
+        pull.args_res = [d, y]
+        for a, b in zip(jax.tree.leaves(pull(jnp.float32(1))), jax.tree.leaves(want), strict=True):
+            assert float(a) == float(b)
+    # through jit, with values put back one by one
+    pull = jax.jit(lambda d, y: jax.vjp(f, d, y, saveable_args=(True, False))[1])(d, y)
+    pull.args_res[1] = y
+    assert float(pull(jnp.float32(1))[1]) == float(want[1])
+    assert len(jax.tree.leaves(jax.vjp(f, d, y, saveable_args=False)[1])) < len(jax.tree.leaves(jax.vjp(f, d, y)[1]))
+    _, pull = jax.vjp(f, d, y)
+    with pytest.raises(ValueError, match="argument number 2 was of type"):
+        pull.args_res[1] = jnp.ones(2)
+        pull(jnp.float32(1))
+    with pytest.raises(ValueError, match="1 children where the arguments have 2"):
+        jax.vjp(f, d, y, saveable_args=(True,))
+    with pytest.raises(ValueError, match="tree of bools"):
+        jax.vjp(f, d, y, saveable_args=3)

@@ -19,9 +19,10 @@ from steno.core import dtypes, source
 from steno.core.aval import typed_scalar, typeof
 from steno.core.jaxpr import ClosedJaxpr, DebugInfo, eval_jaxpr
 from steno.core.op import OPS
-from steno.core.pytree import broadcast_prefix, equality_errors, flatten_partial, keystr
+from steno.core.pytree import broadcast_prefix, equality_errors, keystr
 from steno.core.refs import is_ref, is_ref_type
 from steno.core.trace import Tracer
+from steno.saveable import NotSaveable, check_restored, kept_arguments, restored, saveable_flags, verbatim
 from steno.transforms.backward import backward
 from steno.transforms.batching import batch_flat
 from steno.transforms.discharge import Discharged, discharged
@@ -222,16 +223,17 @@ def vjp(
     """`fun(*primals)`, and the function from a cotangent of the result to the tuple of cotangents of the primals (a pytree: it may go
     through `jit`). It keeps what the backward pass reads, and nothing else.
 
-    `in_nzs`: a prefix of `primals` of bools: arguments under False get zeros. With `has_aux`, where `fun` returns a pair, also the second
-    half of that."""
+    `in_nzs`: a prefix of `primals` of bools: arguments under False get zeros. `saveable_args`: a tree of bools likewise: arguments under
+    False are not kept for the backward pass, but are to be put into the list `args_res` of the returned function before it is called. With
+    `has_aux`, where `fun` returns a pair, also the second half of that."""
     check_callable(fun)
     if reduce_axes:
         raise NotImplementedError("reduce_axes argument to vjp is deprecated")
-    if saveable_args is not True:
-        raise NotImplementedError("vjp: saveable_args")
     xs, tree = tree_flatten(primals)
     xs = check_leaves(xs)
     result, pullback, aux, aux_tree = _vjp(fun, xs, tree, has_aux, _varying(xs, in_nzs, primals))
+    if saveable_args is not True:
+        pullback = pullback.without(saveable_flags(saveable_args, tree))
     return (result, pullback, tree_unflatten(aux_tree, aux)) if has_aux else (result, pullback)
 
 
@@ -241,18 +243,47 @@ def _vjp(
     flat = Flat(fun, tree, has_aux)
     outs, out_nonzero, program, aux = linearize_flat(flat, xs, varying, flat.debug_info("vjp"))
     pullback = Pullback(program, tree, flat.out_tree, [x.aval for x in xs], [typeof(y) for y in outs], varying, out_nonzero)
+    pullback.arguments = verbatim(program.consts, xs)
     return tree_unflatten(flat.out_tree, map(as_array, outs)), VJP(pullback, program.consts), aux, flat.aux_tree
 
 
 @final
 class VJP(Partial):
-    """The function from cotangents to gradients that `vjp` returns. `with_refs`: gradients are added to references instead."""
+    """The function from cotangents to gradients that `vjp` returns. `with_refs`: gradients are added to references instead. `args_res`:
+    the arguments that the backward pass reads, a list that may be changed; NotNeeded() for others, NotSaveable() for those it was not to
+    keep."""
+
+    _args_res: Any = None
+
+    @property
+    def args_res(self) -> list[Any]:
+        if self._args_res is None:
+            self._args_res = kept_arguments(self.args[0], self.func.arguments, self.func.in_tree)
+        return self._args_res
+
+    @args_res.setter
+    def args_res(self, arguments: Any) -> None:
+        self._args_res = list(arguments)
+
+    def residuals(self) -> list[Any]:
+        given, f = self._args_res, self.func
+        return self.args[0] if given is None else restored(self.args[0], f.arguments, given, f.in_tree, f.in_avals)
+
+    def without(self, keep: Sequence[bool]) -> VJP:
+        """This function, without the arguments that are not to be kept."""
+        pairs = zip(self.args[0], self.func.arguments, strict=True)
+        return VJP(self.func, [r if k is None or keep[k] else NotSaveable() for r, k in pairs], *self.args[1:])
+
+    def __call__(self, *cts: Any) -> Any:
+        residuals = self.residuals()
+        check_restored(residuals, self.func.program.debug_info.func_src_info)
+        return self.func(residuals, *self.args[1:], *cts)
 
     def with_refs(self, *entries: Any) -> VJP:
         """This function, with one entry for each array among the arguments of the differentiated function: a reference, to which the
         gradient is added; `steno.ad.DontWant()`; anything else: the gradient is returned. Returned are `GradRef()`, `DidntWant()` for the
         first two. ValueError for entries of another structure."""
-        pullback, residuals = self.func, self.args[0]
+        pullback, residuals = self.func, self.residuals()
         leaves, tree = tree_flatten(entries)
         if tree != pullback.in_tree:
             raise ValueError(
@@ -272,27 +303,29 @@ def _unflatten_vjp(func: Pullback, children: tuple[tuple[Any, ...], dict[str, An
     return VJP(func, *args)
 
 
-register_pytree_node(VJP, flatten_partial, _unflatten_vjp)
+register_pytree_node(VJP, lambda f: (((f.residuals(), *f.args[1:]), {}), f.func), _unflatten_vjp)
 
 
 @final
 class Pullback(_Derivative):
     """The transposed derivative of a function at a point: residuals and a cotangent of the result --> cotangents of the arguments."""
 
-    __slots__ = ("kinds",)
+    __slots__ = ("arguments", "kinds")
     kinds: tuple[str, ...] | None
     """What becomes of each gradient: "value", "ref" or "drop"; None: all are values."""
+    arguments: tuple[int | None, ...]
+    """Which argument each residual is; None for those that are computed."""
 
     def __init__(self, *fields: Any) -> None:
         super().__init__(*fields)
-        self.kinds = None
+        self.kinds, self.arguments = None, ()
 
     def into(self, kinds: tuple[str, ...]) -> Pullback:
         """The same, with the gradients of some arguments added to references."""
         out = object.__new__(Pullback)
         for name in _Derivative.__slots__:
             setattr(out, name, getattr(self, name))
-        out.kinds = kinds
+        out.kinds, out.arguments = kinds, self.arguments
         return out
 
     def __call__(self, residuals: Sequence[Any], *args: Any) -> tuple[Any, ...]:
