@@ -17,6 +17,7 @@ import numpy as np
 from steno._native import ShapedArray, current_trace
 from steno.core import dtypes
 from steno.core.aval import is_value, typed_scalar, typeof
+from steno.core.pytree import GetAttrKey
 from steno.core.trace import Tracer
 from steno.lax.operands import as_array, as_operand
 from steno.ops.bitwise import not_
@@ -37,7 +38,7 @@ from steno.ops.check import (
 from steno.ops.checking import Failure, categories_in, for_message, run_checked, signature_of
 from steno.ops.reduce import reduce_or
 from steno.transforms.rules import reshape
-from steno.tree_util import GetAttrKey, keystr, register_pytree_with_keys_class, tree_flatten, tree_flatten_with_path, tree_unflatten
+from steno.tree_util import keystr, register_pytree_with_keys_class, tree_flatten, tree_flatten_with_path, tree_unflatten
 
 ErrorCategory = type[CheckFailure]
 

@@ -199,11 +199,12 @@ Outcome = tuple[Any, Failure | None]
 Rule = Callable[[Op, Sequence[Any], dict[str, Any], Categories], Outcome]
 
 _NO_NAN: Final = frozenset((
-    "abs", "bitcast_convert_type", "broadcast_in_dim", "ceil", "clamp", "complex", "concatenate", "conj", "convert_element_type",
-    "copy", "cummax", "cummin", "custom_lin", "dynamic_slice", "dynamic_update_slice", "floor", "gather", "imag", "io_callback",
-    "max", "min", "name", "neg", "optimization_barrier", "pad", "pure_callback", "real", "reduce_max", "reduce_min",
-    "reduce_precision", "reshape", "rev", "round", "scatter", "scatter-max", "scatter-min", "select_n", "sign", "slice", "sort",
-    "split", "squeeze", "stack", "stop_gradient", "tile", "top_k", "transpose", "unstack",
+    "abs", "all_gather", "all_to_all", "bitcast_convert_type", "broadcast_in_dim", "ceil", "clamp", "complex", "concatenate", "conj",
+    "convert_element_type", "copy", "cummax", "cummin", "custom_lin", "dynamic_slice", "dynamic_update_slice", "floor", "freeze",
+    "gather", "get", "imag", "io_callback", "max", "min", "name", "neg", "optimization_barrier", "pad", "pmax", "pmin", "ppermute",
+    "pure_callback", "real", "reduce_max", "reduce_min", "reduce_precision", "reshape", "rev", "round", "scatter", "scatter-max",
+    "scatter-min", "select_n", "sign", "slice", "sort", "split", "squeeze", "stack", "stop_gradient", "swap", "tile", "top_k",
+    "transpose", "unstack",
 ))  # fmt: skip
 """Ops whose NaNs are their operands', or chosen by the user."""
 
