@@ -158,7 +158,7 @@ class _Checker:
         _Checker(program).run(where + ", nested ")
 
     def known(self, b: Buffer) -> None:
-        if b.kind == "arena" and b not in self.written:
+        if b.size and b.kind == "arena" and b not in self.written:
             self.fail(f"buffer {b.name} is read before anything is written there")
 
     def flow(self, s: Statement) -> None:

@@ -90,7 +90,6 @@ from steno.numpy.elementwise import (
     greater as greater,
     greater_equal as greater_equal,
     heaviside as heaviside,
-    hypot as hypot,
     i0 as i0,
     imag as imag,
     invert as invert,
@@ -131,7 +130,6 @@ from steno.numpy.elementwise import (
     sign as sign,
     signbit as signbit,
     sin as sin,
-    sinc as sinc,
     sinh as sinh,
     spacing as spacing,
     sqrt as sqrt,
@@ -390,6 +388,7 @@ __getattr__, __dir__ = _on_demand(
             "bincount", "corrcoef", "cov", "diff", "ediff1d", "gradient", "histogram", "histogram2d", "histogram_bin_edges", "histogramdd",
             "interp", "median", "nanmedian", "nanpercentile", "nanquantile", "percentile", "quantile", "trapezoid", "unwrap",
         ),
+        "smooth": ("hypot", "sinc"),
         "windows": (
             "apply_over_axes", "array_repr", "array_str", "bartlett", "blackman", "get_printoptions", "hamming", "hanning", "iterable",
             "kaiser", "load", "packbits", "printoptions", "save", "savez", "set_printoptions", "unpackbits",

@@ -382,41 +382,14 @@ def nan_to_num(x: ArrayLike, copy: bool = True, nan: Any = 0.0, posinf: Any = No
     return x
 
 
-def sinc(x: ArrayLike, /) -> Array:
-    """sin(pi x) / (pi x); 1 at 0, and 0 at other integers."""
-    return settled(_sinc(unary_operand("sinc", x)), x)
-
-
-def _sinc(x: Any) -> Array:
-    x = convert(x, *to_inexact(*type_of(x)))
-    d = x.aval.dtype
-    zero, one, pi = const(0, d), const(1, d), const(math.pi, d)
-    at_zero = p.eq_p(x, zero)
-    safe = where(at_zero, one, x)
-    if kind_of(x) == "c":
-        y = p.mul_p(safe, pi)
-        return where(at_zero, one, p.div_p(p.sin_p(y, accuracy=None), y))
-    # x less the nearest integer is exact, so that zeros fall on zeros
-    nearest = p.round_p(safe, rounding_method=lax.RoundingMethod.TO_NEAREST_EVEN)
-    rest = p.sub_p(safe, p.stop_gradient_p(nearest))
-    half = p.mul_p(nearest, const(0.5, d))
-    odd = p.ne_p(p.floor_p(half), half)
-    s = p.sin_p(p.mul_p(pi, rest), accuracy=None)
-    s = where(odd, p.neg_p(s), s)
-    infinite = p.eq_p(p.abs_p(x), const(np.inf, d))
-    out = p.div_p(s, p.mul_p(safe, pi))
-    near_zero = p.sub_p(one, p.mul_p(p.mul_p(x, x), const(math.pi**2 / 6, d)))  # its derivative at 0 is that of sinc
-    return where(at_zero, near_zero, where(infinite, zero, out))
-
-
 def i0(x: ArrayLike) -> Array:
     """The modified Bessel function of order 0. ValueError for complex numbers."""
     x = unary_operand("i0", x)
     x = convert(x, *to_inexact(*type_of(x)))
     if kind_of(x) == "c":
         raise ValueError(f"i0: expected a real dtype, got {dtypes.name(x.aval.dtype)}")
-    size = p.abs_p(x)
-    return p.mul_p(p.exp_p(size, accuracy=None), p.bessel_i0e_p(size))
+    size = p.mul_p(x, p.stop_gradient_p(p.sign_p(x)))  # |x| with the derivative 0 at 0
+    return p.mul_p(p.exp_p(size, accuracy=None), p.bessel_i0e_p(x))
 
 
 def _float_layout(d: Any) -> tuple[np.dtype, int, int, int]:
@@ -758,31 +731,9 @@ fmax = binary("fmax", _same(_fmax))
 fmin = binary("fmin", _same(_fmin))
 
 
-def _hypot(x: Any, y: Any) -> Array:
-    """Scaled by the greater, so that nothing overflows on the way."""
-    d = x.aval.dtype
-    zero, one, inf = const(0, d), const(1, d), const(np.inf, d)
-    x, y = p.abs_p(x), p.abs_p(y)
-    infinite = p.or_p(p.eq_p(x, inf), p.eq_p(y, inf))
-    big, small = p.max_p(x, y), p.min_p(x, y)
-    nothing = p.eq_p(big, zero)
-    ratio = p.div_p(small, where(nothing, one, big))
-    out = where(nothing, big, p.mul_p(big, p.sqrt_p(p.add_p(one, p.square_p(ratio)), accuracy=None)))
-    return where(infinite, inf, out)
-
-
-def _hypot_rule(dtype: Any, weak: bool) -> tuple[Any, Any, bool]:
-    dtype, weak = to_inexact(dtype, weak)
-    if dtypes.kind(dtype) == "c":
-        raise ValueError(f"hypot: expected real operands, got dtype {dtypes.name(dtype)}; of complex numbers take abs first")
-    return _hypot, dtype, weak
-
-
-hypot = binary("hypot", _hypot_rule)
-
-
 def copysign_ops(x: Any, y: Any) -> Array:
-    return where(p.ne_p(signbit(x), signbit(y)), p.neg_p(x), x)
+    size = p.abs_p(x)
+    return where(signbit(y), p.neg_p(size), size)
 
 
 def _copysign_rule(dtype: Any, weak: bool) -> tuple[Any, Any, bool]:

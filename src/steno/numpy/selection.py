@@ -246,15 +246,26 @@ def piecewise(x: ArrayLike, condlist: Any, funclist: Sequence[Any], *args: Any, 
     values = list(funclist)
     default: Any = values.pop() if m == n + 1 else 0
 
-    def evaluate(f: Any) -> Array:
-        out = f(v, *args, **kw) if callable(f) else f
+    def evaluate(f: Any, mine: Any) -> Array:
+        """`mine`: the elements that get f's value; no derivative flows to the others, where it may be NaN."""
+        if not callable(f):
+            out = f
+        elif e.kind_of(v) in "fc" and conditions:
+            out = f(as_array("piecewise", e.where(mine, v, p.stop_gradient_p(v))), *args, **kw)
+        else:
+            out = f(v, *args, **kw)
         out = convert(as_array("piecewise", out), v.aval.dtype)
         return broadcast_to(out, broadcast_shapes(out.shape, v.shape))
 
-    out = evaluate(default)
-    for c, f in zip(conditions, values, strict=True):
-        mask = broadcast_to(e.as_bool(as_array("piecewise", c)), v.shape)
-        out = e.where(mask, evaluate(f), out)
+    masks = [broadcast_to(e.as_bool(as_array("piecewise", c)), v.shape) for c in conditions]
+    later: Any = None  # elements that a later condition takes
+    mine = []
+    for mask in reversed(masks):
+        mine.append(mask if later is None else p.and_p(mask, p.not_p(later)))
+        later = mask if later is None else p.or_p(later, mask)
+    out = evaluate(default, None if later is None else p.not_p(later))
+    for mask, f, own in zip(masks, values, reversed(mine), strict=True):
+        out = e.where(mask, evaluate(f, own), out)
     return strong(out)
 
 
