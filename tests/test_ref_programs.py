@@ -192,7 +192,7 @@ def function(todo: list[Any], reverse_mode: bool = False) -> Any:
     return f
 
 
-def same(got: Any, want: Any, tolerance: float = 1e-9) -> None:
+def same(got: Any, want: Any, tolerance: float = 1e-6) -> None:
     for g, w in zip(got, want, strict=True):
         np.testing.assert_allclose(g, w, rtol=tolerance, atol=tolerance)
 
