@@ -203,3 +203,40 @@ def test_errors() -> None:
         jax.grad(jax.grad(random.gamma, 1), 1)(key, 2.0)
     with pytest.raises(TypeError, match="float dtypes"):
         lax.random_gamma_grad(1, 2)
+
+
+@needs_jax
+def test_bit_generators_against_jax() -> None:
+    state = Arr(np.array([1, 2, 2**32 - 2, 4], np.uint32))
+    calls = [
+        Expr("lax.rng_bit_generator(k, shape, dtype=dtype, algorithm=a)", k=state, shape=shape, dtype=dtype, a=a)
+        for a in (0, 1, 2)
+        for shape, dtype in (
+            ((6,), np.uint32), ((), np.uint32), ((2, 4), np.uint32), ((3, 4), np.uint32), ((3, 5), np.uint32), ((7, 3), np.uint32),
+            ((4, 5, 3), np.uint32), ((5, 2, 3), np.uint16), ((9,), np.uint8), ((0,), np.uint32),
+        )
+    ]  # fmt: skip
+    wide = Arr(np.array([1 << 40 | 5, 2**64 - 1], np.uint64))
+    calls += [
+        Expr("lax.rng_bit_generator(k, (3, 2), dtype=dtype, algorithm=a)", k=k, dtype=dtype, a=a, x64=True)
+        for a in (0, 1)
+        for k in (state, wide)
+        for dtype in (np.uint64, np.uint32)
+    ]
+    calls += [
+        Expr("lax.rng_bit_generator(k, (4,), algorithm=lax.RandomAlgorithm.RNG_THREE_FRY)", k=state),
+        Expr("lax.rng_bit_generator(k, (4,), dtype=np.int32)", k=state),
+    ]
+    compare_all(calls)
+
+
+def test_bit_generators() -> None:
+    states = np.arange(8, dtype=np.uint32).reshape(2, 4)
+    for algorithm in lax.RandomAlgorithm:
+        after, bits = jax.vmap(lambda s, a=algorithm: lax.rng_bit_generator(s, (5,), algorithm=a))(states)
+        for k in range(2):
+            one = lax.rng_bit_generator(states[k], (5,), algorithm=algorithm)
+            np.testing.assert_array_equal(after[k], one[0])
+            np.testing.assert_array_equal(bits[k], one[1])
+    with pytest.raises(TypeError, match=r"must be of type uint32\[4\] or uint64\[2\], got uint32\[2\]"):
+        lax.rng_bit_generator(states[0, :2], (3,))

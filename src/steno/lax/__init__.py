@@ -293,7 +293,7 @@ from steno.lax.shape import (
 )
 
 _LATER = (
-    "ConvDimensionNumbers", "ConvGeneralDilatedDimensionNumbers", "FftType", "RaggedDotDimensionNumbers", "RandomAlgorithm",
+    "ConvDimensionNumbers", "ConvGeneralDilatedDimensionNumbers", "FftType", "RaggedDotDimensionNumbers",
     "after_all", "after_all_p", "all_gather_p", "all_to_all_p", "approx_max_k", "approx_min_k", "approx_top_k_p", "axis_index_p",
     "betainc", "composite", "conv", "conv_dimension_numbers", "conv_general_dilated", "conv_general_dilated_local",
     "conv_general_dilated_p", "conv_general_dilated_patches", "conv_general_permutations", "conv_general_shape_tuple",
@@ -302,7 +302,7 @@ _LATER = (
     "linalg", "padtype_to_pads", "pmax_p", "pmin_p", "ppermute_p", "psum_p", "psum_scatter_start", "ragged_all_to_all",
     "ragged_all_to_all_p", "ragged_dot", "ragged_dot_general", "reduce_window", "reduce_window_max_p",
     "reduce_window_min_p", "reduce_window_p", "reduce_window_shape_tuple", "reduce_window_sum_p", "regularized_incomplete_beta_p",
-    "rng_bit_generator", "rng_bit_generator_p", "rng_uniform", "rng_uniform_p", "scaled_dot", "select_and_gather_add_p",
+    "rng_bit_generator_p", "rng_uniform", "rng_uniform_p", "scaled_dot", "select_and_gather_add_p",
     "select_and_scatter_add_p", "select_and_scatter_p", "sharding_constraint_p", "stage", "stage_p", "with_sharding_constraint",
 )  # fmt: skip
 """JAX's names that are not here yet."""
@@ -315,6 +315,7 @@ __getattr__, __dir__ = _on_demand(
             "platform_dependent", "scan", "scan_p", "switch", "while_loop", "while_p",
         ),
         "gamma_derivative": ("random_gamma_grad",),
+        "generators": ("RandomAlgorithm", "rng_bit_generator"),
         "parallel": (
             "all_gather", "all_to_all", "axis_index", "axis_size", "pbroadcast", "pcast", "pmax", "pmean", "pmin", "ppermute", "pshuffle",
             "psum", "psum_scatter", "pswapaxes",
