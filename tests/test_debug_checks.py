@@ -340,6 +340,34 @@ def test_holders() -> None:
         kept = {"a": (x,)}
         return x
 
+    def outer() -> Any:
+        local = []
+
+        def f(x: Any) -> Any:
+            local.append(x)
+            return x
+
+        steno.vmap(f)(x3)
+
+    def generated() -> Any:
+        values = []
+
+        def generate(x: Any) -> Any:
+            y = x + 1
+            yield y
+
+        def f(x: Any) -> Any:
+            g = generate(x)
+            next(g)
+            values.append(g)
+            return x
+
+        return f
+
+    with steno.checking_leaks(), pytest.raises(Exception, match="a list, held by the variable local, which the function"):
+        outer()
+    with steno.checking_leaks(), pytest.raises(Exception, match=r"the local variable x of the generator test_holders.<locals>.generated"):
+        steno.vmap(generated())(x3)
     for f, held in (
         (to_box, "It is held by the attribute value of a Box."),
         (

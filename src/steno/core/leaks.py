@@ -7,17 +7,23 @@ import types
 from collections.abc import Sequence
 from typing import Any, Final
 
+from steno.core import source
+
 _DEPTH: Final = 5
 _CONTAINERS: Final = (list, tuple, set, frozenset, dict)
 
 
 def holders(x: Any, ignored: Sequence[Any] = (), depth: int = _DEPTH) -> list[str]:
-    """What refers to `x`, but for frames and the objects `ignored`: `a list, held by the global saved of __main__`."""
+    """What refers to `x`, but for frames of this package and the objects `ignored`: `a list, held by the global saved of __main__`."""
     referrers = gc.get_referrers(x)
     skipped = {id(referrers), *map(id, ignored)}
     out = []
     for r in referrers:
-        if not isinstance(r, types.FrameType) and id(r) not in skipped:
+        if isinstance(r, types.FrameType):
+            name = _key(r.f_locals, x) if source.is_user_code(r.f_code) else None
+            if name is not None:
+                out.append(f"the local variable {name} of the function {_where(r.f_code)}")
+        elif id(r) not in skipped:
             out.append(_holder(r, x, [*ignored, referrers], depth))
     return list(dict.fromkeys(out))
 
@@ -28,6 +34,8 @@ def holders(x: Any, ignored: Sequence[Any] = (), depth: int = _DEPTH) -> list[st
 def _holder(r: Any, x: Any, ignored: Sequence[Any], depth: int) -> str:
     if type(r) is types.CellType:
         return _of_cell(r)
+    if type(r) is types.GeneratorType:
+        return f"the local variable {_key(r.gi_frame.f_locals, x)} of the generator {_where(r.gi_code)}"
     name = _described(r)
     if type(r) is dict:
         owner = _owner(r)
@@ -69,9 +77,12 @@ def _of_cell(cell: types.CellType) -> str:
         for f in gc.get_referrers(closure) if type(closure) is tuple else ():
             if isinstance(f, types.FunctionType) and f.__closure__ is closure:
                 name = f.__code__.co_freevars[closure.index(cell)]
-                where = f"{f.__code__.co_filename}:{f.__code__.co_firstlineno}"
-                return f"the variable {name}, which the function {f.__qualname__} at {where} sees"
+                return f"the variable {name}, which the function {_where(f.__code__)} sees"
     return "a variable of a function"
+
+
+def _where(code: types.CodeType) -> str:
+    return f"{code.co_qualname} at {code.co_filename}:{code.co_firstlineno}"
 
 
 def _described(r: Any) -> str:

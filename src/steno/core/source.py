@@ -25,6 +25,12 @@ def _is_user_file(name: str) -> bool:
     return user
 
 
+def is_user_code(code: CodeType) -> bool:
+    """Whether it is not this package's."""
+    name = code.co_filename
+    return _user_file[name] if name in _user_file else _is_user_file(name)
+
+
 def hide(filename: str) -> None:
     """Frames of this file count as internal."""
     _extra.add(filename)
@@ -49,7 +55,7 @@ def call(fun: Any, *args: Any, **kwargs: Any) -> Any:
     """`fun(*args, **kwargs)`, on behalf of an equation: what a user's function does comes from its own lines all the same."""
     at = _override.place
     code = getattr(unwrapped(fun), "__code__", None) if at is not None else None
-    if code is None or not (_user_file.get(code.co_filename, False) or _is_user_file(code.co_filename)):
+    if code is None or not is_user_code(code):
         return fun(*args, **kwargs)
     _override.place = None
     try:
@@ -77,7 +83,7 @@ def place(depth: int = 2) -> Place | None:
 def stacklevel() -> int:
     """What `warnings.warn(..., stacklevel=stacklevel())` needs to point at the user's line."""
     level, frame = 1, sys._getframe(1)
-    while frame is not None and not _user_file.get(frame.f_code.co_filename, False) and not _is_user_file(frame.f_code.co_filename):
+    while frame is not None and not is_user_code(frame.f_code):
         level, frame = level + 1, frame.f_back
     return level
 
