@@ -336,6 +336,19 @@ def test_programs_with_checks_are_not_compiled(f: Callable[..., Any]) -> None:
     assert c.checkify(f)(2.0)[0].get() is None
 
 
+def test_the_reference_backend_refuses_them_too() -> None:
+    steno.config.update("steno_backend", "reference")
+    try:
+        with pytest.raises(ValueError, match="not functionalized"):
+            steno.jit(positive)(1.0)
+        with pytest.raises(c.JaxRuntimeError, match="must be positive"):
+            positive(jnp.float32(-1))
+        text = c.checkify(steno.jit(lambda x: x[7] / positive(x)), errors=c.all_checks)(x4)[0].get()
+        assert text is not None and text.startswith("out-of-bounds indexing for array of shape (4,): index 7")
+    finally:
+        steno.config.update("steno_backend", "auto")
+
+
 def test_debug_check_is_for_checkify_alone() -> None:
     def f(x: Any) -> Any:
         c.debug_check(jnp.all(x != x), "{x} is {x}", x=x)

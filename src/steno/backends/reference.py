@@ -11,6 +11,7 @@ from steno.core.aval import typeof
 from steno.core.interpret import apply_oracle, interpret, to_array, to_ndarray
 from steno.core.jaxpr import ClosedJaxpr
 from steno.core.op import Op
+from steno.ops.host import refuse_effects
 from steno.transforms.discharge import has_ref, stateful, takes_refs
 
 
@@ -39,7 +40,8 @@ class Executable:
 
 
 def compile(program: ClosedJaxpr, *, donated: frozenset[int] = frozenset(), options: Any = ()) -> Executable:
-    """`donated` and `options` are of no use here."""
+    """`donated` and `options` are of no use here. ValueError for effects that no program can have."""
+    refuse_effects(program)
     if takes_refs(program) or stateful(program):
         return compile_stateful(compile, program, donated)
     return Executable(program)
