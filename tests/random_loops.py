@@ -294,8 +294,8 @@ class Maker:
         inner = tuple(LoopVar(f"i{k}", self.extent() if k == 0 else r.choice([1, 2, 9, 20])) for k in range(r.randrange(3)))
         if not outer and len(inner) == 1 and self.chance(0.5):
             inner = (LoopVar("v", r.choice([257, 300, 512, 1000, 1024, 2000])),)
-        sequential = self.chance(0.15)
-        return Kernel("map", outer, (MapStage(inner, tuple(self.stores([*outer, *inner], r.randrange(1, 4))), sequential),), self.cost())
+        serial = r.randrange(len(inner) + 1) if self.chance(0.25) else 0
+        return Kernel("map", outer, (MapStage(inner, tuple(self.stores([*outer, *inner], r.randrange(1, 4))), serial),), self.cost())
 
     def reduction_extent(self) -> int:
         return self.rng.choice(

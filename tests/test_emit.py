@@ -135,8 +135,8 @@ def test_every_op_at_every_dtype(target, dtype):
     outputs = [Buffer(f"o{k}", r.dtype, m, "output") for k, r in enumerate(results)]
     stores = [Store(o, i, r) for o, r in zip(outputs, results, strict=True)]
     programs = []
-    for sequential in (False, True):
-        stages = [MapStage((v,), tuple(stores[k : k + 4]), sequential) for k in range(0, len(stores), 4)]
+    for serial in (0, 1):
+        stages = [MapStage((v,), tuple(stores[k : k + 4]), serial) for k in range(0, len(stores), 4)]
         programs.append(Program(tuple(inputs), tuple(outputs), (), (), 0, tuple(Kernel("k", (), (s,)) for s in stages)))
     want = interp_loops.run(programs[0], list(inputs.values()))
     for program in programs:
@@ -255,7 +255,7 @@ def test_colliding_stores_happen_in_order(target):
     inside = b.lt(b.load(ids, var(v)), 10)
     rng = np.random.default_rng(0)
     data = {ids: rng.integers(0, 13, n).astype(np.int32), x: rng.standard_normal(n).astype("f")}
-    single(MapStage((v,), (Store(o, at, b.add(b.load(o, at, inside), b.load(x, var(v))), inside),), True), data, [o], target=target)
+    single(MapStage((v,), (Store(o, at, b.add(b.load(o, at, inside), b.load(x, var(v))), inside),), 1), data, [o], target=target)
 
 
 @targets

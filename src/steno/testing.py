@@ -247,7 +247,12 @@ def _run_update(kind: Update, args: Sequence[np.ndarray], avals: Sequence[Shaped
     assert ((0 <= position) & (position < target.size)).all()
     counts: dict[int, int] = {}
     rank = np.array([counts.__setitem__(p, counts.get(p, -1) + 1) or counts[p] for p in position.tolist()], int)
-    assert not kind.unique or not rank.any(), "unique, but an element is written twice"
+    coordinates = np.unravel_index(chosen, kind.space) if kind.space else ()
+    for axis in kind.apart:
+        pairs = np.unique(np.stack([position, coordinates[axis]]), axis=1)
+        assert pairs.shape[1] == np.unique(position).size, f"apart along axis {axis}, but one element is written from two places there"
+    leading = chosen // math.prod(kind.space[len(kind.space) - kind.trailing :])
+    assert np.unique(np.stack([position, leading]), axis=1).shape[1] == position.size, "trailing axes that are not free of collisions"
     for r in range(int(rank.max(initial=-1)) + 1):
         lanes = _Lanes(args, avals, kind.space)
         lanes.select(chosen[rank == r])

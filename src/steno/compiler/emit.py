@@ -163,7 +163,7 @@ def _flat_extent(kernel: Kernel) -> tuple[int, int] | None:
     if kernel.outer or len(kernel.stages) != 1 or kernel.cost < PARALLEL_NS:
         return None
     stage = kernel.stages[0]
-    if isinstance(stage, MapStage) and len(stage.vars) == 1 and not stage.sequential and stage.vars[0].extent > FLAT_UNIT:
+    if isinstance(stage, MapStage) and len(stage.vars) == 1 and not stage.serial and stage.vars[0].extent > FLAT_UNIT:
         return stage.vars[0].extent, FLAT_UNIT
     if isinstance(stage, ColReduce) and stage.lane.extent > COLUMN_UNIT:
         return stage.lane.extent, COLUMN_UNIT

@@ -62,6 +62,7 @@ class Code(Scopes):
         self._rows: dict[tuple[Buffer, int, int], str] = {}  # local memory that is also in registers
         self.streamed = False  # some store bypasses the caches
         self._known: set[Expr] = set()  # computed by the order that is being run, and those around it
+        self._holds: Expr | None = None  # a guard that is true at the present place
 
     # ---- values ----
 
@@ -71,6 +72,24 @@ class Code(Scopes):
         for e in order:
             if e.op not in ON_DEMAND and e not in scopes[depth[e]].memo:
                 self._write(e, order)
+
+    def where(self, guard: Expr | None, act: Callable[[], None]) -> None:
+        """if guard: act(), in the innermost scope, whose values may depend on the branch; accesses under `guard` need it no more."""
+        if guard is None:
+            act()
+            return
+        self.run(self.order([guard]))
+        scope = self.scopes[-1]
+        known = len(scope.memo)
+
+        def body() -> None:
+            self._holds = guard
+            act()
+            self._holds = None
+
+        self.when(self.value(guard), body)
+        for key in list(scope.memo)[known:]:
+            del scope.memo[key]  # does not dominate what follows
 
     def next_copy(self, variable: LoopVar, value: str | int, mask: str | None = None) -> None:
         """The vector variable moves on: what depends on it is forgotten, in its scope and those inside."""
@@ -430,6 +449,7 @@ class Code(Scopes):
 
     def _load(self, e: Expr, depth: int, varies: bool) -> str:
         buffer, offset, guard = e.attr
+        guard = None if guard is self._holds else guard
         dtype = e.dtype
         if buffer.size == 0:
             return constant(0, dtype, self.lanes if varies else 1)
@@ -605,6 +625,7 @@ class Code(Scopes):
         """One element or one vector of them at the present place, which is the innermost scope."""
         lines = self.scopes[-1].lines
         t, bytes_, lanes = MEMORY[buffer.dtype], buffer.dtype.itemsize, self.lanes
+        guard = None if guard is self._holds else guard
         x = self.vector_of(value)
         g = None if guard is None else self.vector_of(guard)
         self.lines = lines
@@ -667,6 +688,7 @@ class Code(Scopes):
         """Elements `offset` and `offset + 1`, two apart from lane to lane: interleaved into one store."""
         lines = self.scopes[-1].lines
         t, bytes_, lanes = MEMORY[buffer.dtype], buffer.dtype.itemsize, self.lanes
+        guard = None if guard is self._holds else guard
         first, second = (self.vector_of(v) for v in values)
         g = None if guard is None else self.vector_of(guard)
         self.lines = lines

@@ -104,7 +104,7 @@ def emit_map(c: Code, stage: MapStage, span: Range | None) -> None:
     written = stored_by(stage)
     dtypes = dtypes_of(c, roots) | {b.dtype for b in written}
     masked = c.target.masked(memory_dtypes(c, roots) | {b.dtype for b in written})
-    vectorised = bool(variables) and not stage.sequential
+    vectorised = bool(variables) and variables[-1] in stage.vars[stage.serial :]
     lanes = c.target.lanes(dtypes) if vectorised else 1
     if vectorised:
         n = variables[-1].extent
@@ -117,8 +117,7 @@ def emit_map(c: Code, stage: MapStage, span: Range | None) -> None:
         if not variables:
             c.open()
         c.begin(roots, 1, None, inner, written)
-        c.run(c.order(roots))
-        run_stores(c, stage.stores)
+        c.where(common_guard(c, stage, inner), lambda: run_scalars(c, roots, stage.stores))
         if not variables:
             c.close()
         for _ in variables:
@@ -152,9 +151,24 @@ def emit_map(c: Code, stage: MapStage, span: Range | None) -> None:
         nonlocal order
         order = begin(1)
 
-    vector_loop(c, span if span is not None else (0, v.extent), v.extent, lanes, size, masked, copy, single, scalars)
+    whole = span if span is not None else (0, v.extent)
+    c.where(common_guard(c, stage, depth - 1), lambda: vector_loop(c, whole, v.extent, lanes, size, masked, copy, single, scalars))
     for _ in variables[:-1]:
         c.close_loop()
+
+
+def run_scalars(c: Code, roots: Sequence[Expr], stores: Sequence[Store]) -> None:
+    c.run(c.order(roots))
+    run_stores(c, stores)
+
+
+def common_guard(c: Code, stage: MapStage, depth: int) -> Expr | None:
+    """The guard of all stores, if it is a scalar of scope `depth`: then one branch there does for all of them."""
+    guards = {s.guard for s in stage.stores}
+    if len(guards) != 1 or any(s.buffer.kind == "local" for s in stage.stores):
+        return None
+    (guard,) = guards
+    return guard if guard is not None and c.depth[guard] == depth and not c.varies[guard] else None
 
 
 def memory_dtypes(c: Code, roots: Sequence[Expr]) -> set[np.dtype]:

@@ -180,7 +180,9 @@ class Scopes(Writer):
         inside, after = self.label(), self.label()
         self.say(f"br i1 {condition}, label %{inside}, label %{after}")
         self.lines.append(f"{inside}:")
+        scope.label = inside
         act()
+        self.lines = scope.lines
         self.say(f"br label %{after}")
         self.lines.append(f"{after}:")
         scope.label = after

@@ -52,7 +52,7 @@ def find_tiling(kernel: Kernel, target: Target) -> Tiling | None:
     stage = kernel.stages[0]
     if (
         not isinstance(stage, MapStage)
-        or stage.sequential
+        or stage.serial
         or [v for v in stage.vars if v.extent != 1] != list(stage.vars)
         or len(stage.vars) != 1
     ):

@@ -78,7 +78,7 @@ def _rewrite_stage(
     stores = tuple(store(s) for s in getattr(stage, "stores", ()))
     elements = tuple(new[e] for e in getattr(stage, "elements", ()))
     if isinstance(stage, MapStage):
-        return MapStage(stage.vars if variables is None else variables, stores, stage.sequential)
+        return MapStage(stage.vars if variables is None else variables, stores, stage.serial)
     if isinstance(stage, RowReduce):
         return RowReduce(stage.var, elements, stage.fold, stage.locals, stage.block)
     if isinstance(stage, TreeReduce):
@@ -106,14 +106,14 @@ def _merges(i: Index, outer: LoopVar, inner: LoopVar) -> bool:
 
 
 def collapse(b: Builder, stage: MapStage) -> MapStage:
-    """for i: for j: f(i*n + j)  -->  for t: f(t)   for neighbouring loops, if every index allows it."""
-    if len(stage.vars) < 2 or stage.sequential:
+    """for i: for j: f(i*n + j)  -->  for t: f(t)   for neighbouring loops that are not serial, if every index allows it."""
+    if len(stage.vars) - stage.serial < 2:
         return stage
     indices = [*_indices(stage_exprs(stage)), *(s.offset for s in stage.stores)]
     variables = list(stage.vars)
     replaced: dict[Atom, Index] = {}
     k = len(variables) - 1
-    while k > 0:
+    while k > stage.serial:
         outer, inner = variables[k - 1], variables[k]
         if all(_merges(i, outer, inner) for i in indices):
             merged = LoopVar(f"{outer.name}{inner.name}", outer.extent * inner.extent)
@@ -127,6 +127,16 @@ def collapse(b: Builder, stage: MapStage) -> MapStage:
     out = _rewrite_stage(b, stage, lambda i: i.substitute(replaced), lambda buf, i: (buf, i), tuple(variables))
     assert isinstance(out, MapStage)
     return out
+
+
+def split(b: Builder, stage: MapStage, width: int) -> tuple[LoopVar, MapStage]:
+    """for t: f(t)  -->  for i (around the stage): for j: f(i*width + j)   of a multiple of `width`."""
+    last = stage.vars[-1]
+    outer, inner = LoopVar(f"{last.name}o", last.extent // width), LoopVar(f"{last.name}i", width)
+    place: dict[Atom, Index] = {last: var(outer) * width + var(inner)}
+    out = _rewrite_stage(b, stage, lambda i: i.substitute(place), lambda buf, i: (buf, i), (*stage.vars[:-1], inner))
+    assert isinstance(out, MapStage)
+    return outer, out
 
 
 def place_locals(b: Builder, stages: Sequence[Stage], local: Mapping[Buffer, Buffer], outer: set[LoopVar]) -> list[Stage]:

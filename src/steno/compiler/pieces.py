@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from steno.compiler.expressions import Group
 from steno.compiler.graph import Node
 from steno.compiler.materialize import REGION
+from steno.compiler.nests import map_kernel
 from steno.ir.index import linear
 from steno.ir.kinds import Pieces
 from steno.ir.loops import MapStage, Store
@@ -39,7 +40,7 @@ def place_pieces(s: Scheduler, node: Node) -> None:
     def finish(shape: tuple[int, ...]) -> None:
         g, stores = unfinished.pop(shape)
         stage = MapStage(tuple(v for v in g.vars if v.extent > 1), tuple(stores))
-        step.statements.append(s.map_kernel(f"pieces_{node.name}", stage, g.cost))
+        step.statements.append(map_kernel(s.b, f"pieces_{node.name}", stage, g.cost))
 
     begin = 0
     for v in node.operands:

@@ -15,6 +15,7 @@ import numpy as np
 from steno.compiler.expressions import Group, NotInRow
 from steno.compiler.graph import Graph
 from steno.compiler.materialize import REGION, is_inlinable, node_cost
+from steno.compiler.nests import map_kernel
 from steno.ir.index import Index, linear
 from steno.ir.kinds import Map
 from steno.ir.loops import MapStage, Store
@@ -65,7 +66,7 @@ def place_points(s: Scheduler) -> bool:
         s.steps.clear()
         return False
     total = math.fsum(v.size for v in outputs) + g.operations * 0.5
-    g.step.statements.append(s.map_kernel("points", MapStage((), tuple(stores)), total))
+    g.step.statements.append(map_kernel(s.b, "points", MapStage((), tuple(stores)), total))
     for v in outputs:
         s.producer[v] = g.step
     return True

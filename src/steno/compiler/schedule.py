@@ -20,6 +20,7 @@ from steno.compiler.folds import ROW, SERIAL, place_cumulative, place_reduce
 from steno.compiler.graph import Choose, Graph, Input, Node, Repeat, Value
 from steno.compiler.loop_rewrites import collapse, place_locals
 from steno.compiler.materialize import REGION, body_of, is_inlinable
+from steno.compiler.nests import map_kernel, update_kernel
 from steno.compiler.pieces import is_selected, place_pieces
 from steno.compiler.points import is_small, place_points
 from steno.ir.expr import Scalar
@@ -231,10 +232,10 @@ class Scheduler(Expressions):
         old = self.b.load(target, offset, guard, result.aval.dtype)
         value = kind.value(self.b, g.index, reads, old)
         stores = self.stores_of(result, self.b.to_storage(value), offset, guard)
-        cost = math.prod(kind.space) * (self.cost(g, [value], [result]) + 1.0)
-        stage = MapStage(tuple(v for v in g.vars if v.extent > 1), tuple(stores), sequential=not kind.unique)
-        if math.prod(kind.space):
-            step.statements.append(self.map_kernel(f"update_{node.name}", stage, cost if kind.unique else 0.0))
+        points = math.prod(kind.space)
+        cost = points * (self.cost(g, [value], [result]) + 1.0)
+        if points:
+            step.statements.append(update_kernel(self.b, f"update_{node.name}", kind, g.vars, stores, cost))
         self.producer[result] = step
         step.reads.discard(result)
 
@@ -296,7 +297,7 @@ class Scheduler(Expressions):
             if not stores:
                 return
             stage = MapStage(tuple(v for v in g.vars if v.extent != 1), tuple(stores))
-            g.step.statements.append(self.map_kernel(name, stage, g.cost))
+            g.step.statements.append(map_kernel(self.b, name, stage, g.cost))
             return
         stages = [*g.stages, MapStage((), tuple(stores))] if stores else list(g.stages)
         local: dict[Buffer, Buffer] = {}
@@ -319,15 +320,6 @@ class Scheduler(Expressions):
     def is_needed(self, v: Value, g: Group) -> bool:
         """Whether anything outside its kernel reads the stored value."""
         return v in self.outputs or any(s is not g.step for s in self.readers.get(v, ()))
-
-    def map_kernel(self, name: str, stage: MapStage, cost: float) -> Kernel:
-        """The last loop is the vector loop, the others are the outer ones."""
-        if stage.sequential:
-            return Kernel(name, (), (stage,), 0.0)
-        stage = collapse(self.b, stage)
-        if len(stage.vars) <= 1:
-            return Kernel(name, (), (stage,), cost)
-        return Kernel(name, stage.vars[:-1], (MapStage(stage.vars[-1:], stage.stores),), cost)
 
 
 def schedule(graph: Graph, lower: Callable[..., Any], nested: bool = False, in_place: frozenset[int] = frozenset()) -> Schedule:

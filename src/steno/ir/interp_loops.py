@@ -199,12 +199,10 @@ def _grid(variables: Sequence[LoopVar]) -> Variables:
 def _stage(stage: Stage, memory: Memory, outer: Variables, locals_: Locals) -> None:
     if isinstance(stage, MapStage):
         points = _grid(stage.vars)
-        lanes = math.prod(v.extent for v in stage.vars)
-        if lanes and not stage.sequential:
-            _store_all(stage.stores, lanes, memory, outer | points, locals_, False)
-        elif lanes:
-            for k in range(lanes):
-                _store_all(stage.stores, 1, memory, outer | {v: x[k : k + 1] for v, x in points.items()}, locals_, True)
+        lanes = math.prod(v.extent for v in stage.vars[stage.serial :])
+        for k in range(0, math.prod(v.extent for v in stage.vars), max(lanes, 1)):
+            here = {v: x[k : k + lanes] for v, x in points.items()}
+            _store_all(stage.stores, lanes, memory, outer | here, locals_, lanes == 1)
     elif isinstance(stage, RowReduce):
         n = stage.var.extent
         block = None

@@ -108,13 +108,16 @@ class Update:
 
     target(b, i, reads) -> (indices, guard)          guard: bool Expr (None: always); indices in range where it holds
     value(b, i, reads, old) -> Scalar                old: the present value there (a Scalar); the new one is stored
-    `unique`: no two i write one element, so that the order does not matter (vector and parallel code allowed).
+    `apart`: axes of `space` along which points never meet: two that differ there write different elements, whatever their other places.
+    `trailing`: how many of the last axes are free of collisions: two points that differ only there write different elements.
+    The order of points that cannot meet does not matter: their code may be vector and parallel code.
     """
 
     space: tuple[int, ...]
     target: Callable[[Builder, Sequence[Index], Sequence[Read]], tuple[Sequence[Index], Expr | None]]
     value: Callable[[Builder, Sequence[Index], Sequence[Read], Scalar], Scalar]
-    unique: bool
+    apart: tuple[int, ...]
+    trailing: int
 
 
 @final

@@ -68,13 +68,14 @@ class Fold:
 @final
 @record(frozen=True)
 class MapStage:
-    """for vars (row-major): the stores, in order. The last var is the vector loop unless `sequential`
-    (then one element after the other: stores may collide). With no vars: once. At one point (and in one vector of points) all values
-    are computed before the first store, so what a point stores is not seen by its own loads."""
+    """for vars (row-major): the stores, in order. The first `serial` vars run one after the other, in order, because points that differ
+    there may store to the same element. Those that differ only in the other vars may not; the last of these is the vector loop. With no
+    vars: once. At one point (and in one vector of points) all values are computed before the first store, so what a point stores is not
+    seen by its own loads."""
 
     vars: tuple[LoopVar, ...]
     stores: tuple[Store, ...]
-    sequential: bool = False
+    serial: int = 0
 
 
 @final
@@ -139,7 +140,7 @@ Stage = MapStage | RowReduce | TreeReduce | ColReduce | Cumulate
 @record(frozen=True)
 class Kernel:
     """For each point of the outer loops (row-major, the flattened range split over threads): the stages in order.
-    A kernel with no outer loops and a single MapStage over one var, not sequential, is *flat*: its vector loop is split over threads,
+    A kernel with no outer loops and a single MapStage over one var, not serial, is *flat*: its vector loop is split over threads,
     in multiples of 64; a single ColReduce with no outer loops likewise along `lane`. `cost`: estimated nanoseconds of the whole kernel on
     one thread; below PARALLEL_NS it is not split."""
 

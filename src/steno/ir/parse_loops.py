@@ -207,11 +207,11 @@ class _Parser:
         head = self.peek().strip()
         word, _, rest = head.partition(" ")
         if word == "map":
-            sequential = rest.endswith("sequential")
-            variables = self.loops(rest.removesuffix("sequential").split())
+            loops, _, serial = rest.partition("serial")
+            variables = self.loops(loops.split())
             self.at += 1
             _, _, stores = self.body()
-            return MapStage(tuple(variables), stores, sequential)
+            return MapStage(tuple(variables), stores, int(serial or 0))
         m = re.match(r"([^-]*) -> ([^:]*?)(?: block (.*))?$", rest)
         if word not in ("row", "tree", "column", "running") or m is None:
             self.fail("a stage wanted")

@@ -6,7 +6,7 @@
     arena t float32[100] @ 64
     kernel k cost 20000.0 outer i:10
       local row float32[100]
-      map v:100                                      `sequential` at the end if it is
+      map v:100                                      `serial n` at the end: the first n loops are
         %0 = load float32 x[100*i + v]               offsets: sums of c*atom; atoms: v, (index // d), (index % d), value(%k, low, high)
         %1 = const float32 0x1.8p+0
         %2 = mul float32 %0 %1
@@ -179,7 +179,7 @@ class _Printer:
     def stage(self, stage: Stage) -> None:
         at = len(self.lines)
         if isinstance(stage, MapStage):
-            head = f"map {self.loops(stage.vars)}{' sequential' if stage.sequential else ''}"
+            head = f"map {self.loops(stage.vars)}{f' serial {stage.serial}' if stage.serial else ''}"
             self.stores(stage.stores)
         else:
             if isinstance(stage, RowReduce):

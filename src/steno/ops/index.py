@@ -205,7 +205,7 @@ def _update_lower(avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedArr
     def value(b: Builder, indices: Sequence[Index], reads: Sequence[Read], old: Scalar) -> Scalar:
         return reads[1](indices)
 
-    return Update(window, target, value, unique=True)
+    return Update(window, target, value, apart=tuple(range(len(window))), trailing=len(window))
 
 
 def _update_samples() -> Iterable[Any]:

@@ -154,7 +154,20 @@ def _lower(
         new = reads[2](i)
         return new if combine is None else combine(b, old, new)[0]
 
-    return Update(updates.shape, target, value, unique=not _may_collide(w, updates.shape, unique_indices))
+    return Update(updates.shape, target, value, *_free_axes(w, updates.shape, unique_indices))
+
+
+def _free_axes(w: Windows, updates: tuple[int, ...], unique_indices: bool) -> tuple[tuple[int, ...], int]:
+    """`apart` and `trailing` of the Update. Points never meet along batching axes and along windows that cannot move; within one window
+    no two do."""
+    rank = len(updates)
+    if not _may_collide(w, updates, unique_indices):
+        return tuple(range(rank)), rank
+    apart = {a for a in range(rank) if updates[a] <= 1} | {w.index_axes[k] for k in w.indices_batching}
+    apart.update(a for d, a in w.window_axis.items() if d not in w.start_map or w.sizes[d] == w.operand[d])
+    free = apart | set(w.window_axes)
+    trailing = next((k for k in range(rank) if rank - 1 - k not in free), rank)
+    return tuple(sorted(apart)), trailing
 
 
 def _may_collide(w: Windows, updates: Sequence[int], unique_indices: bool) -> bool:

@@ -1,0 +1,49 @@
+"""From the loops of one map stage to a kernel: which are split over threads, which run in order, which is the vector loop."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from steno.compiler.loop_rewrites import collapse, split
+from steno.ir.expr import Builder
+from steno.ir.index import LoopVar
+from steno.ir.kinds import Update
+from steno.ir.loops import PARALLEL_NS, Kernel, MapStage, Store
+
+STRIPS = 8  # at most so many threads share the rows of a scatter
+STRIP_BYTES = 128
+
+
+def map_kernel(b: Builder, name: str, stage: MapStage, cost: float) -> Kernel:
+    """The last loop is the vector loop, the others are the outer ones."""
+    stage = collapse(b, stage)
+    if len(stage.vars) <= 1:
+        return Kernel(name, (), (stage,), cost)
+    return Kernel(name, stage.vars[:-1], (MapStage(stage.vars[-1:], stage.stores),), cost)
+
+
+def update_kernel(b: Builder, name: str, kind: Update, variables: Sequence[LoopVar], stores: Sequence[Store], cost: float) -> Kernel:
+    """The loops of an Update over its space. Where points may meet, in the program's order:
+
+    for the axes apart, over threads: for those along which points may meet, in order: for the trailing ones, in vectors
+
+    Rows that are apart from end to end are cut into strips, each a thread's work: the threads read the same indices, and each changes its
+    own columns, so that every element sees its updates in order.
+    """
+    axes = {v: a for a, v in enumerate(variables) if v.extent > 1}
+    inner = [v for v, a in axes.items() if a >= len(variables) - kind.trailing]
+    serial = [v for v, a in axes.items() if v not in inner and a not in kind.apart]
+    if not serial:
+        return map_kernel(b, name, MapStage(tuple(axes), tuple(stores)), cost)
+    if inner and stores[0].offset.coefficient(inner[-1]) != len(stores):  # vectors would be scattered
+        serial += [v for v in inner if axes[v] not in kind.apart]
+        inner = []
+    outer = [v for v, a in axes.items() if a in kind.apart and v not in inner]
+    stage = collapse(b, MapStage((*serial, *inner), tuple(stores), len(serial)))
+    if inner and not outer and cost >= PARALLEL_NS and all(axes[v] in kind.apart for v in inner):
+        columns = stage.vars[-1].extent
+        fitting = [n for n in range(2, STRIPS + 1) if columns % n == 0 and columns // n * stores[0].buffer.dtype.itemsize >= STRIP_BYTES]
+        if fitting:
+            strip, stage = split(b, stage, columns // fitting[-1])
+            outer = [strip]
+    return Kernel(name, tuple(outer), (stage,), cost)
