@@ -407,3 +407,29 @@ def _value(k: Expr):
 
 def row_index(c: int):
     return var(LoopVar("unit", 1)) + c
+
+
+@pytest.mark.parametrize("dtype", [I8, U8, I32, U32, I64], ids=lambda d: d.name)
+def test_bounds_of_indices_decide_exactly(dtype: np.dtype):
+    """Comparisons, min and max of affine expressions of loop variables against NumPy, near the points where the answer changes, and
+    where the arithmetic wraps."""
+    rng = np.random.default_rng(0)
+    decided = 0
+    for _ in range(400):
+        b = Builder()
+        n = int(rng.choice([1, 2, 7, 100]))
+        i = LoopVar("i", n)
+        scale, shift = int(rng.integers(-3, 4)), int(rng.choice([0, 0, -1, 1, 5, 100, 120, -128]))
+        lanes = {i: np.arange(n)}
+        e, want = b.convert(b.index(var(i)), dtype), np.arange(n).astype(dtype)
+        with np.errstate(over="ignore"):
+            e, want = b.mul(e, b.const(scale, dtype)), want * np.asarray(scale).astype(dtype)
+            e, want = b.add(e, b.const(shift, dtype)), want + np.asarray(shift).astype(dtype)
+        c = np.asarray(int(want[0 if rng.random() < 0.5 else -1]) + int(rng.integers(-1, 2))).astype(dtype)
+        op, function = [("lt", np.less), ("le", np.less_equal), ("gt", np.greater), ("ge", np.greater_equal), ("eq", np.equal),
+                        ("ne", np.not_equal), ("min", np.minimum), ("max", np.maximum)][rng.integers(8)]  # fmt: skip
+        root = getattr(b, op)(e, b.const(int(c), dtype))
+        (got,) = evaluate([root], n, lambda x, value, lanes=lanes: evaluate_index(x.attr, lanes, value))
+        assert got.tolist() == function(want, c).tolist(), (op, dtype, n, scale, shift, c)
+        decided += root.op == "const" or root is e
+    assert decided > 100

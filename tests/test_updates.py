@@ -145,3 +145,47 @@ def test_segment_sum_and_gradient_of_rows():
     assert nest(program) == ((2,), (5000,), (32,))
     program = text_of(steno.grad(lambda e, i: (e[i] ** 2).sum()), X, ids)
     assert nest(program) == ((2,), (5000,), (32,))
+
+
+def test_indices_that_count_are_apart():
+    def diagonal(x, u):
+        i = steno.numpy.arange(40)
+        return x.at[i, 2 * i % 7].add(u)
+
+    outer, serial, _ = nest(text_of(diagonal, X, X[:40, 0]))
+    assert not outer and not serial
+
+    def labels(x, y, u):
+        return x.at[steno.numpy.arange(100), y].add(u)
+
+    assert nest(text_of(labels, X, IDS[:100], X[:, 0])) == ((), (), (100,))
+
+    def shifted_rows(x, u):
+        return x.at[steno.numpy.arange(3) + 1].add(u)
+
+    assert nest(text_of(shifted_rows, X, X[:3]))[1] == ()
+
+    def wraps(x, u):  # 200 + i is negative as int8
+        return x.at[(steno.numpy.arange(100) + 100).astype(np.int8)].add(u)
+
+    assert nest(text_of(wraps, X, X))[1] == (100,)
+    x = np.arange(100 * 64, dtype=np.float32).reshape(100, 64)
+    got = steno.jit(wraps)(x, x)
+    want = np.array(x)
+    for k, i in enumerate((np.arange(100) + 100).astype(np.int8).tolist()):
+        if -100 <= i < 100:
+            want[i] += x[k]
+    np.testing.assert_array_equal(np.asarray(got), want)
+
+
+@pytest.mark.parametrize("count", [1, 63, 64, 65, 66, 67, 200])
+def test_single_elements_in_order(count):
+    """Loops over single elements do several at once: sums of different sizes show a wrong order."""
+    rng = np.random.default_rng(count)
+    x, i = np.zeros(5, np.float32), rng.integers(-7, 7, count).astype(np.int32)
+    u = (rng.standard_normal(count) * 10.0 ** rng.integers(-4, 5, count)).astype(np.float32)
+    want = x.copy()
+    for k, v in zip(i, u, strict=True):
+        if -5 <= k < 5:
+            want[k] += v
+    np.testing.assert_array_equal(np.asarray(steno.jit(lambda x, i, u: x.at[i].add(u))(x, i, u)), want)

@@ -464,11 +464,23 @@ class Code(Scopes):
             self.lines = lines
             return self.from_memory(dtype, self.op(f"load {t}, ptr {p}, align {bytes_}"), 1)
         mask = self.mask
+        pattern = self.facts(offset).lanes
+        if (
+            guard is not None
+            and mask is None
+            and pattern == tuple(range(self.lanes))
+            and not self.varies[guard]
+            and buffer.size >= self.lanes
+        ):
+            p = self.pointer(buffer, offset)  # all lanes or none: then those of the buffer's begin
+            g = self.value(guard)
+            self.lines = lines
+            p = self.op(f"select i1 {g}, ptr {p}, ptr {self.base(buffer)}")
+            return self.from_memory(dtype, self.vector_load(t, self.lanes, p, bytes_, None), self.lanes)
         if guard is not None:
             g = self.vector_of(guard)
             self.lines = lines
             mask = g if mask is None else self.op(f"and {vector('i1', self.lanes)} {mask}, {g}")
-        pattern = self.facts(offset).lanes
         if pattern is None:
             x = self._gather(buffer, offset, mask, lines)
         elif not any(pattern):

@@ -16,6 +16,7 @@ from steno.ir.expr import Expr, index_values, topological
 from steno.ir.index import LoopVar
 from steno.ir.loops import Buffer, MapStage, Stage, Store
 
+SHORT_BODY, UNROLLED = 20, 64  # a loop over single elements does several at once if it has so few operations, so many iterations
 LONG_BODY = 160  # operations
 ONCE_BODY = 64  # a body of more operations is written once only, its loop is masked throughout
 STREAM_BYTES = 1 << 24
@@ -109,19 +110,19 @@ def emit_map(c: Code, stage: MapStage, span: Range | None) -> None:
     if vectorised:
         n = variables[-1].extent
         lanes = min(lanes, power_above(n) if masked else power_above(n + 1) // 2)
-    for v in variables[:-1] if lanes > 1 else variables:
+    for v in variables[:-1]:
         c.variables[v] = Bound(len(c.scopes), 0)
-        c.variables[v].value = c.open_loop(0, v.extent) if span is None else c.open_loop(*span)
+        c.variables[v].value = c.open_loop(0, v.extent)
     if lanes == 1:
-        inner = len(c.scopes) - 1 if variables else len(c.scopes)
-        if not variables:
+        if variables:
+            scalar_loop(c, stage, variables[-1], span, roots, written)
+        else:
             c.open()
-        c.begin(roots, 1, None, inner, written)
-        c.where(common_guard(c, stage, inner), lambda: run_scalars(c, roots, stage.stores))
-        if not variables:
+            c.begin(roots, 1, None, len(c.scopes) - 1, written)
+            run_scalars(c, stage, roots)
             c.close()
-        for _ in variables:
-            c.close_loop(may_be_empty=span is not None)
+        for _ in variables[:-1]:
+            c.close_loop()
         return
     v = variables[-1]
     depth = len(c.scopes)
@@ -157,9 +158,35 @@ def emit_map(c: Code, stage: MapStage, span: Range | None) -> None:
         c.close_loop()
 
 
-def run_scalars(c: Code, roots: Sequence[Expr], stores: Sequence[Store]) -> None:
-    c.run(c.order(roots))
-    run_stores(c, stores)
+def scalar_loop(
+    c: Code, stage: MapStage, v: LoopVar, span: Range | None, roots: Sequence[Expr], written: frozenset[Buffer]
+) -> None:  # fmt: skip
+    """One element after the other; several in one iteration if they are many and the body is short."""
+    depth = len(c.scopes)
+    c.variables[v] = Bound(depth, 0)
+    c.begin(roots, 1, v, depth, written)
+    unroll = 4 if span is None and v.extent >= UNROLLED and body_size(c, c.order(roots), depth) <= SHORT_BODY else 1
+    whole = v.extent // unroll * unroll
+    start = c.open_loop(*(span or (0, whole)), unroll)
+    for k in range(unroll):
+        c.next_copy(v, constant_or_op(c, "add", start, k))
+        run_scalars(c, stage, roots)
+    c.close_loop(may_be_empty=span is not None)
+    if whole < v.extent:
+        c.open()
+        for at in range(whole, v.extent):
+            c.next_copy(v, at)
+            run_scalars(c, stage, roots)
+        c.close()
+
+
+def run_scalars(c: Code, stage: MapStage, roots: Sequence[Expr]) -> None:
+    def run() -> None:
+        c.run(c.order(roots))
+        run_stores(c, stage.stores)
+
+    c.where(common_guard(c, stage, len(c.scopes) - 1), run)
+    c.lines = c.scopes[-1].lines
 
 
 def common_guard(c: Code, stage: MapStage, depth: int) -> Expr | None:

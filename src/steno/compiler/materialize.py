@@ -16,8 +16,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from steno.compiler.graph import Choose, Constant, Graph, Input, Node, Repeat, Value
+from steno.ir.algebra import affine
 from steno.ir.expr import Builder, Expr, registers
-from steno.ir.index import LoopVar, var
+from steno.ir.index import Index, LoopVar, var
 from steno.ir.kinds import Contract, Host, Library, Map, Pieces, Reduce
 
 STORE, LOAD = 2.0, 1.0
@@ -114,14 +115,44 @@ def materialize(graph: Graph) -> set[Value]:
     must = {v for v in must if not is_leaf(v)}
     # The second sweep knows from the first what is a load, and so costs little.
     costs = {n: node_cost(n) for n in graph.nodes}
-    stored = _worth_a_buffer(graph, costs, readers, must, must)
-    stored = _worth_a_buffer(graph, costs, readers, must, stored)
+    plain = _index_arithmetic(graph)
+    costs.update(dict.fromkeys(plain, 0.0))
+    stored = _worth_a_buffer(graph, costs, readers, must, must, plain)
+    stored = _worth_a_buffer(graph, costs, readers, must, stored, plain)
     _cut_large_regions(graph, costs, stored)
     return stored
 
 
+def _index_arithmetic(graph: Graph) -> set[Node]:
+    """Nodes whose elements are affine in their indices (`arange(n)[i] + 1`, brought into range): as good as loop variables."""
+    b = Builder()
+    out: set[Node] = set()
+
+    def read(v: Value, indices: Sequence[Index]) -> Any:
+        if isinstance(v.node.kind, Constant):
+            return b.const(v.node.kind.value, v.aval.dtype)
+        body = body_of(v.node)
+        assert body is not None
+        return body(b, indices, [lambda i, guard=None, o=o: read(o, i) for o in v.node.operands])
+
+    for n in graph.nodes:
+        if len(n.results) != 1 or not isinstance(n.kind, Map) or n.results[0].aval.dtype.kind not in "iu":
+            continue
+        if all(isinstance(v.node.kind, Constant) or v.node in out for v in n.operands):
+            (v,) = n.results
+            value = read(v, [var(LoopVar(f"i{k}", size)) for k, size in enumerate(v.shape)])
+            if isinstance(value, Expr) and affine(value) is not None:
+                out.add(n)
+    return out
+
+
 def _worth_a_buffer(
-    graph: Graph, costs: dict[Node, float], readers: dict[Value, list[Node]], must: set[Value], presumed: set[Value]
+    graph: Graph,
+    costs: dict[Node, float],
+    readers: dict[Value, list[Node]],
+    must: set[Value],
+    presumed: set[Value],
+    plain: set[Node],
 ) -> set[Value]:
     """`must`, and what pays by the rule of the module's text if the values `presumed` cost a load."""
     work: dict[Value, float] = {}
@@ -151,7 +182,7 @@ def _worth_a_buffer(
                     more = ratio * elsewhere + (0.0 if same or not here else ratio)
                     found[root] = (old_here or here and same, old_elsewhere + more)
             sites[v] = found
-            if v in stored or isinstance(n.kind, Map) and n.kind.view and not n.results[1:]:
+            if v in stored or n in plain or isinstance(n.kind, Map) and n.kind.view and not n.results[1:]:
                 continue
             repeat = sum(here + elsewhere for here, elsewhere in found.values())
             if work[v] * (repeat - 1.0) > STORE + LOAD * repeat:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from steno.compiler.loop_rewrites import collapse, split
 from steno.ir.expr import Builder
-from steno.ir.index import LoopVar
-from steno.ir.kinds import Update
+from steno.ir.index import Atom, LoopVar
 from steno.ir.loops import PARALLEL_NS, Kernel, MapStage, Store
 
 STRIPS = 8  # at most so many threads share the rows of a scatter
@@ -22,25 +21,27 @@ def map_kernel(b: Builder, name: str, stage: MapStage, cost: float) -> Kernel:
     return Kernel(name, stage.vars[:-1], (MapStage(stage.vars[-1:], stage.stores),), cost)
 
 
-def update_kernel(b: Builder, name: str, kind: Update, variables: Sequence[LoopVar], stores: Sequence[Store], cost: float) -> Kernel:
-    """The loops of an Update over its space. Where points may meet, in the program's order:
+def update_kernel(
+    b: Builder, name: str, variables: Sequence[LoopVar], apart: Set[Atom], trailing: Sequence[LoopVar], stores: Sequence[Store], cost: float
+) -> Kernel:
+    """The loops of an Update over its space (see `kinds.Update`). Where points may meet, in the program's order:
 
     for the axes apart, over threads: for those along which points may meet, in order: for the trailing ones, in vectors
 
     Rows that are apart from end to end are cut into strips, each a thread's work: the threads read the same indices, and each changes its
     own columns, so that every element sees its updates in order.
     """
-    axes = {v: a for a, v in enumerate(variables) if v.extent > 1}
-    inner = [v for v, a in axes.items() if a >= len(variables) - kind.trailing]
-    serial = [v for v, a in axes.items() if v not in inner and a not in kind.apart]
+    loops = [v for v in variables if v.extent > 1]
+    inner = [v for v in loops if v in trailing]
+    serial = [v for v in loops if v not in inner and v not in apart]
     if not serial:
-        return map_kernel(b, name, MapStage(tuple(axes), tuple(stores)), cost)
+        return map_kernel(b, name, MapStage(tuple(loops), tuple(stores)), cost)
     if inner and stores[0].offset.coefficient(inner[-1]) != len(stores):  # vectors would be scattered
-        serial += [v for v in inner if axes[v] not in kind.apart]
+        serial += [v for v in inner if v not in apart]
         inner = []
-    outer = [v for v, a in axes.items() if a in kind.apart and v not in inner]
+    outer = [v for v in loops if v in apart and v not in inner]
     stage = collapse(b, MapStage((*serial, *inner), tuple(stores), len(serial)))
-    if inner and not outer and cost >= PARALLEL_NS and all(axes[v] in kind.apart for v in inner):
+    if inner and not outer and cost >= PARALLEL_NS and all(v in apart for v in inner):
         columns = stage.vars[-1].extent
         fitting = [n for n in range(2, STRIPS + 1) if columns % n == 0 and columns // n * stores[0].buffer.dtype.itemsize >= STRIP_BYTES]
         if fitting:

@@ -235,7 +235,10 @@ class Scheduler(Expressions):
         points = math.prod(kind.space)
         cost = points * (self.cost(g, [value], [result]) + 1.0)
         if points:
-            step.statements.append(update_kernel(self.b, f"update_{node.name}", kind, g.vars, stores, cost))
+            # an index that is affine in one loop variable differs wherever that one does
+            apart = {i.terms[0][0] for i in index if len(i.terms) == 1} | {g.vars[a] for a in kind.apart}
+            free = g.vars[len(g.vars) - kind.trailing :]
+            step.statements.append(update_kernel(self.b, f"update_{node.name}", g.vars, apart, free, stores, cost))
         self.producer[result] = step
         step.reads.discard(result)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from steno.ir.index import Index
 from steno.ir.primitives import BOOL, COMPARISONS, F16
 
 if TYPE_CHECKING:
@@ -114,9 +115,45 @@ def _abs(b: Builder, d: np.dtype, args: tuple[Expr, ...]) -> Expr | None:
     return b.node("abs", d, (x.args[0],)) if x.op in ("neg", "copysign") else None
 
 
-def _idempotent(b: Builder, d: np.dtype, args: tuple[Expr, ...]) -> Expr | None:
-    """min(x, x) --> x   max(x, x) --> x"""
-    return args[0] if args[0] is args[1] else None
+def affine(e: Expr) -> Index | None:
+    """An integer expression as an index, if it is one, computed without overflow."""
+    if e.dtype.kind not in "iu":
+        return None
+    out = None
+    if e.op == "index":
+        out = e.attr
+    elif e.op == "const":
+        out = Index(e.attr)
+    elif e.op == "convert":
+        out = affine(e.args[0])
+    elif e.op in ("add", "sub", "mul"):
+        x = affine(e.args[0])
+        y = None if x is None else affine(e.args[1])
+        if x is not None and y is not None:
+            if e.op == "mul":
+                out = None if y.terms else x * y.const
+            else:
+                out = x + y if e.op == "add" else x - y
+    if out is None:
+        return None
+    bits = 8 * e.dtype.itemsize - (e.dtype.kind == "i")
+    return out if out.hi < 1 << bits and out.lo >= (-(1 << bits) if e.dtype.kind == "i" else 0) else None
+
+
+def _extremum(least: bool) -> Callable[..., Expr | None]:
+    """min(x, x) --> x   max(x, x) --> x   min(index, c) --> one of them, if the bounds tell"""
+
+    def rule(b: Builder, d: np.dtype, args: tuple[Expr, ...]) -> Expr | None:
+        x, y = args
+        if x is y:
+            return x
+        i = affine(x)
+        j = None if i is None else affine(y)
+        if i is None or j is None or i.hi > j.lo and j.hi > i.lo:
+            return None
+        return x if (i.hi <= j.lo) == least else y
+
+    return rule
 
 
 def _and(b: Builder, d: np.dtype, args: tuple[Expr, ...]) -> Expr | None:
@@ -154,11 +191,22 @@ def _shift(b: Builder, d: np.dtype, args: tuple[Expr, ...]) -> Expr | None:
     return args[0] if _is(args[1], 0) else None
 
 
-def _reflexive(value: bool) -> Callable[..., Expr | None]:
-    """x == x --> true, x < x --> false ... (not floats)"""
+def _comparison(below: bool, same: bool, above: bool) -> Callable[..., Expr | None]:
+    """x == x --> true, x < x --> false ... (not floats)   index < c --> true or false, if the bounds tell. The arguments: what the
+    comparison gives for x < y, x == y, x > y."""
 
     def rule(b: Builder, d: np.dtype, args: tuple[Expr, ...]) -> Expr | None:
-        return b.constant(value, BOOL) if args[0] is args[1] and args[0].dtype.kind != "f" else None
+        x, y = args
+        if x is y:
+            return b.constant(same, BOOL) if x.dtype.kind != "f" else None
+        i = affine(x)
+        j = None if i is None else affine(y)
+        if i is None or j is None:
+            return None
+        outcomes = {value for value, possible in ((below, i.lo < j.hi), (above, i.hi > j.lo)) if possible}
+        if i.lo <= j.hi and j.lo <= i.hi:
+            outcomes.add(same)
+        return b.constant(outcomes.pop(), BOOL) if len(outcomes) == 1 else None
 
     return rule
 
@@ -222,20 +270,20 @@ RULES: dict[str, Callable[[Builder, np.dtype, tuple[Expr, ...]], Expr | None]] =
     "neg": _neg,
     "not": _not,
     "abs": _abs,
-    "min": _idempotent,
-    "max": _idempotent,
+    "min": _extremum(True),
+    "max": _extremum(False),
     "and": _and,
     "or": _or,
     "xor": _xor,
     "shl": _shift,
     "lshr": _shift,
     "ashr": _shift,
-    "eq": _reflexive(True),
-    "le": _reflexive(True),
-    "ge": _reflexive(True),
-    "ne": _reflexive(False),
-    "lt": _reflexive(False),
-    "gt": _reflexive(False),
+    "eq": _comparison(False, True, False),
+    "le": _comparison(True, True, False),
+    "ge": _comparison(False, True, True),
+    "ne": _comparison(True, False, True),
+    "lt": _comparison(True, False, False),
+    "gt": _comparison(False, False, True),
     "select": _select,
     "rare": _rare,
     "convert": _convert,

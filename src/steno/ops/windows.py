@@ -12,6 +12,7 @@ import numpy as np
 from steno.core import dtypes
 from steno.core.aval import ShapedArray
 from steno.core.record import record
+from steno.ir.algebra import affine
 from steno.ir.expr import Builder, Expr, Narrow, Scalar
 from steno.ir.index import ZERO, Index, Value
 from steno.ir.kinds import Read
@@ -37,7 +38,13 @@ def clamped(b: Builder, i: Scalar, high: int) -> Index:
         at = b.max(at, 0)
     if i.dtype.itemsize == 8 or isinstance(i, Narrow) or ml_dtypes.iinfo(i.dtype).max > high:
         at = b.min(at, high)
-    return Index(at.attr) if at.op == "const" else Index(0, ((Value(at, 0, high), 1),))
+    return _in_range(at, high)
+
+
+def _in_range(at: Expr, high: int) -> Index:
+    """An int64 value that lies in [0, high]: as arithmetic on loop variables, if it is that."""
+    known = affine(at)
+    return known if known is not None and known.lo >= 0 and known.hi <= high else Index(0, ((Value(at, 0, high), 1),))
 
 
 class GatherScatterMode(enum.Enum):
@@ -165,14 +172,21 @@ class Windows:
 
 
 def _checked(b: Builder, i: Scalar, high: int) -> tuple[Index, Expr]:
-    """`i` as an Index that may be taken for one in [0, high] where the condition holds."""
-    at, natural = as_int64(b, i, max(high, 0))
-    condition = b.le(at, high)
-    if not natural:
-        condition = b.and_(b.ge(at, 0), condition)
-    if at.op == "const":
-        return Index(min(max(at.attr, 0), max(high, 0))), condition
-    return (Index(0, ((Value(at, 0, high), 1),)) if high > 0 else ZERO), condition
+    """`i` as an Index that may be taken for one in [0, high] where the condition holds. One comparison of unsigned numbers finds negative
+    ones, too."""
+    if high < 0:
+        return ZERO, b.const(False, np.dtype("bool"))
+    at, _ = as_int64(b, i, high)
+    known = affine(at)
+    if known is not None:
+        condition = b.and_(b.ge(at, 0), b.le(at, high))
+    elif isinstance(i, Expr) and np.iinfo(i.dtype).max > high:
+        condition = b.le(b.bitcast(i, np.dtype(f"uint{8 * i.dtype.itemsize}")), high)
+    else:
+        condition = b.le(b.bitcast(at, np.dtype("uint64")), high)
+    if known is not None and not known.terms:
+        return Index(min(max(known.const, 0), high)), condition
+    return _in_range(at, high) if high > 0 else ZERO, condition
 
 
 def joint_axes(operand: Axes, indices: Axes, d: int, k: int) -> tuple[Axes, Axes]:
