@@ -7,13 +7,15 @@ of results written, where they lie.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from steno.compiler.graph import Choose, Graph, Node, Repeat, Value, alive
+from steno.compiler.graph import Choose, Graph, Input, Node, Repeat, Value, alive
 from steno.ir.expr import storage
-from steno.ir.loops import Argument, Buffer, Carried, Choice, CopyBuffer, Fixed, Loop, Program, Row
+from steno.ir.kinds import Library, Update
+from steno.ir.loops import Argument, Buffer, Carried, Choice, Fixed, Loop, Program, Row
 
 if TYPE_CHECKING:
     from steno.compiler.schedule import Scheduler
@@ -90,7 +92,7 @@ def _hands_on(body: Graph, o: int, i: int) -> bool:
 def place_choose(s: Scheduler, node: Node, kind: Choose) -> None:
     index, *rest = node.operands
     shared, rest = rest[: kind.operands], rest[kind.operands :]
-    programs, changed = _branches(s, node, kind, shared)
+    programs, changed = s.choices[node]
     copies = {s.begin_copy(node.results[o], shared[i]) for o, i in changed}
     step = s.new_step()
     s.depend(step, copies)
@@ -109,32 +111,47 @@ def place_choose(s: Scheduler, node: Node, kind: Choose) -> None:
     s.produced(node, step)
 
 
-def _branches(s: Scheduler, node: Node, kind: Choose, shared: list[Value]) -> tuple[list[Program], list[tuple[int, int]]]:
-    """The branches' programs, and the (result, operand) pairs of arrays that all of them begin to change as a copy: these are copied before
-    the choice, if at all, and changed in place by whichever branch is taken."""
-    plain = [s.lower(g, True, frozenset(), []).program for g in kind.branches]
-    graphs = list(zip(kind.branches, plain, strict=True))
-    changed: list[tuple[int, int]] = []
+def lower_branches(s: Scheduler, node: Node, kind: Choose, dies: Callable[[Value], bool]) -> tuple[list[Program], list[tuple[int, int]]]:
+    """The branches' programs, and the (result, operand) pairs that share memory, which the branch taken changes in place, or leaves alone.
+    An operand that is still needed (`dies` says no) is copied beforehand; so it is no such pair, unless every branch would copy it."""
+    shared = node.operands[1 : 1 + kind.operands]
+    pairs: list[tuple[int, int]] = []
     for o, result in enumerate(node.results):
-        taken = {i for _, i in changed}
-        for i, x in enumerate(shared):
-            if i not in taken and (x.shape, x.aval.dtype) == (result.shape, result.aval.dtype) and all(_copies(*b, o, i) for b in graphs):
-                changed.append((o, i))
-                break
-    if not changed:
-        return plain, []
-    made = [s.lower(g, True, frozenset(i for _, i in changed), changed) for g in kind.branches]
-    both = [pair for pair in changed if all(pair in m.aliases for m in made)]
-    if not both:
-        return plain, []
-    if both != changed:
-        made = [s.lower(g, True, frozenset(i for _, i in both), both) for g in kind.branches]
-    return [m.program for m in made], both
+        origins = [origin(g.outputs[o]) for g in kind.branches]
+        found = {i for i in origins if i is not None and i < kind.operands}
+        if len(found) != 1:
+            continue
+        (i,) = found
+        x = shared[i]
+        if (x.shape, x.aval.dtype) != (result.shape, result.aval.dtype) or node.operands.count(x) > 1 or i in (k for _, k in pairs):
+            continue
+        if dies(x) or None not in origins and not any(_hands_on(g, o, i) for g in kind.branches):
+            pairs.append((o, i))
+    while True:
+        made = [s.lower(g, True, frozenset(i for _, i in pairs), pairs) for g in kind.branches]
+        safe = [pair for pair in pairs if all(pair in m.aliases for m in made)]
+        if safe == pairs:
+            return [m.program for m in made], pairs
+        pairs = safe
 
 
-def _copies(graph: Graph, program: Program, o: int, i: int) -> bool:
-    """Whether output `o` is input `i`, handed on or changed in parts."""
-    if _hands_on(graph, o, i):
-        return True
-    source, target = program.inputs[i], program.outputs[o]
-    return any(isinstance(t, CopyBuffer) and t.source is source and t.target is target for t in program.statements)
+def origin(v: Value) -> int | None:
+    """The input of its graph that a value is, with some elements changed."""
+    while True:
+        node, kind = v.node, v.node.kind
+        if isinstance(kind, Input):
+            return kind.position
+        if isinstance(kind, Update) or node.name == "copy":
+            v = node.operands[0]
+        elif isinstance(kind, Library) and v.position < len(kind.in_place) and kind.in_place[v.position] >= 0:
+            v = node.operands[kind.in_place[v.position]]
+        elif isinstance(kind, Repeat) and v.position < kind.carries:
+            v = node.operands[kind.cond_consts + kind.body_consts + v.position]
+        elif isinstance(kind, Choose):
+            found = {origin(g.outputs[v.position]) for g in kind.branches} - {None}
+            i = found.pop() if len(found) == 1 else None
+            if i is None or i >= kind.operands:
+                return None
+            v = node.operands[1 + i]
+        else:
+            return None

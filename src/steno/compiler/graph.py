@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar, final
 
 from steno._native import ShapedArray
+from steno.compiler.order import updates_last
 from steno.core.interpret import expansion
 from steno.core.jaxpr import ClosedJaxpr, Literal, Var
 from steno.core.op import MissingRule, Op
@@ -90,6 +91,14 @@ class Node:
         """The node's kind, which the caller knows."""
         assert isinstance(self.kind, kind)
         return self.kind
+
+    def carried_operands(self) -> list[Value]:
+        """The initial carries of a loop, the common operands of branches: their memory may change."""
+        k = self.kind
+        if isinstance(k, Repeat):
+            first = k.cond_consts + k.body_consts
+            return list(self.operands[first : first + k.carries])
+        return list(self.operands[1 : 1 + k.operands]) if isinstance(k, Choose) else []
 
     @property
     def has_effects(self) -> bool:
@@ -208,7 +217,8 @@ class _GraphBuilder:
             for k, v in enumerate(outputs):
                 if isinstance(v.node.kind, Input | Constant) or v in outputs[:k]:
                     outputs[k] = self.in_memory(v)
-        return Graph(inputs + self.capture_values, self.captured, alive(self.nodes, outputs), outputs, self.host_calls)
+        nodes = updates_last(alive(self.nodes, outputs))
+        return Graph(inputs + self.capture_values, self.captured, nodes, outputs, self.host_calls)
 
     def input(self, aval: ShapedArray) -> Value:
         node = Node("input", Input(self._inputs), (), [aval])

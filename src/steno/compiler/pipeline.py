@@ -97,7 +97,7 @@ class _Clock:
 
 def lower(graph: Graph, nested: bool, in_place: frozenset[int], carried: Sequence[tuple[int, int]]) -> Assigned:
     """The program of a loop's body or a branch: its outputs take over the inputs they are paired with, where that is safe."""
-    return assign(graph, schedule(graph, lower, nested, in_place), carried=carried)
+    return assign(graph, schedule(graph, lower, nested, in_place, carried), carried=carried)
 
 
 def estimated_ns(program: Program) -> float:

@@ -14,19 +14,20 @@ from collections.abc import Callable, Sequence
 from typing import Any, final
 
 from steno.compiler.contraction import place_contract
-from steno.compiler.control import place_choose, place_repeat
+from steno.compiler.control import lower_branches, place_choose, place_repeat
 from steno.compiler.expressions import Expressions, Flat, Group, NotInRow, Schedule, Step
 from steno.compiler.folds import ROW, SERIAL, place_cumulative, place_reduce
 from steno.compiler.graph import Choose, Graph, Input, Node, Repeat, Value
 from steno.compiler.loop_rewrites import collapse, place_locals
 from steno.compiler.materialize import REGION, body_of, is_inlinable
 from steno.compiler.nests import map_kernel, update_kernel
+from steno.compiler.order import FEW, is_passed_on
 from steno.compiler.pieces import is_selected, place_pieces
 from steno.compiler.points import is_small, place_points
 from steno.ir.expr import Scalar
 from steno.ir.index import Index, LoopVar, linear, var
 from steno.ir.kinds import Contract, Cumulative, Host, Library, Map, Pieces, Reduce, Update
-from steno.ir.loops import Buffer, CopyBuffer, HostCall, Kernel, LibraryCall, MapStage
+from steno.ir.loops import Buffer, CopyBuffer, HostCall, Kernel, LibraryCall, MapStage, Program
 
 # A group of unrelated small values saves calls.
 SMALL = 1 << 12
@@ -37,13 +38,20 @@ LOCAL_BYTES = 1 << 16
 class Scheduler(Expressions):
     """Places the nodes of a graph, in their order."""
 
-    def __init__(self, graph: Graph, lower: Callable[..., Any], nested: bool, in_place: frozenset[int]):
+    def __init__(self, graph: Graph, lower: Callable[..., Any], nested: bool, in_place: frozenset[int], carried: Sequence[tuple[int, int]]):
         super().__init__(graph, lower, nested, in_place)
+        self.carried = {graph.outputs[o]: i for o, i in carried}
+        self.choices: dict[Node, tuple[list[Program], list[tuple[int, int]]]] = {}
+        self.position = {n: k for k, n in enumerate(graph.nodes)}
+        self.readers: dict[Value, list[Node]] = {}
+        for n in graph.nodes:
+            for v in n.operands:
+                self.readers.setdefault(v, []).append(n)
         for n in reversed(graph.nodes):
             self.share_updated(n)
 
     def share_updated(self, node: Node) -> None:
-        """An operand that only this node reads, and changes, has the result's buffer."""
+        """An operand that this node changes, and nobody reads later, has the result's buffer."""
         if isinstance(node.kind, Update):
             pairs = [(node.results[0], node.operands[0])]
         elif isinstance(node.kind, Library):
@@ -51,11 +59,42 @@ class Scheduler(Expressions):
         elif isinstance(node.kind, Repeat):
             first = node.kind.cond_consts + node.kind.body_consts
             pairs = list(zip(node.results[: node.kind.carries], node.operands[first : first + node.kind.carries], strict=True))
+        elif isinstance(node.kind, Choose):
+            programs, changed = self.choices[node] = lower_branches(self, node, node.kind, lambda v: self.read_before(v, node))
+            pairs = [(node.results[o], node.operands[1 + i]) for o, i in changed]
         else:
             return
         for result, operand in pairs:
-            if operand in self.stored and self.uses[operand] == 1 and operand not in self.outputs:
-                self.buffers[operand] = self.buffer(result)
+            if self.read_before(operand, node):
+                if operand in self.stored:
+                    self.buffers[operand] = self.buffer(result)
+
+    def read_before(self, v: Value, node: Node) -> bool:
+        """Whether the memory of `v` may change when `node` is done: everything else that reads it comes before, and is stored, not left to
+        be computed later."""
+        own = isinstance(v.node.kind, Input) and v.node.kind.position in self.in_place
+        if not own and (v not in self.stored or v in self.outputs) or node.operands.count(v) > 1:
+            return False
+        kept: list[Value] = []
+        waiting, seen = [v], {v}
+        while waiting:
+            for reader in self.readers.get(waiting.pop(), ()):
+                if reader is node:
+                    continue
+                if self.position[reader] > self.position[node]:
+                    return False
+                for u in reader.results:
+                    if u in self.stored or u in seen:
+                        continue
+                    seen.add(u)
+                    if is_passed_on(u, self.readers.get(u, ())):
+                        waiting.append(u)
+                    elif u.size * 4 > v.size and u.size > FEW:
+                        return False  # keeping it costs as much as a copy of the array
+                    else:
+                        kept.append(u)
+        self.stored.update(kept)
+        return True
 
     def run(self) -> Schedule:
         if self.nested and is_small(self.graph) and place_points(self):
@@ -93,9 +132,10 @@ class Scheduler(Expressions):
             for v in node.results:
                 self.buffer(v)
             return  # nothing to compute
-        if node.name == "copy" and self.changes_in_place(node.operands[0]):
-            (v,) = node.results
-            self.producer[v] = self.begin_copy(v, node.operands[0])
+        if node.results and self.hands_on(node):
+            step = self.new_step()
+            step.statements.append(CopyBuffer(self.whole(node.operands[0], step), self.buffer(node.results[0])))
+            self.produced(node, step)
         elif isinstance(kind, Pieces) and not is_selected(node):
             place_pieces(self, node)
         elif isinstance(kind, Map | Pieces) or isinstance(kind, Reduce) and is_inlinable(node.results[0]):
@@ -118,6 +158,11 @@ class Scheduler(Expressions):
             place_choose(self, node, kind)
         else:
             raise AssertionError(f"no schedule for kind {kind}")
+
+    def hands_on(self, node: Node) -> bool:
+        """Whether the node gives an input to the output that has its memory: then nothing is left of the copy."""
+        kind = node.operands[0].node.kind if node.name == "copy" else None
+        return isinstance(kind, Input) and self.carried.get(node.results[0]) == kind.position
 
     # -- maps
 
@@ -209,14 +254,10 @@ class Scheduler(Expressions):
 
     # -- whole-buffer statements
 
-    def changes_in_place(self, v: Value) -> bool:
-        """Whether it is an input whose memory a result may take over."""
-        return isinstance(v.node.kind, Input) and v.node.kind.position in self.in_place
-
     def place_update(self, node: Node) -> None:
         """copy of the operand (or the operand's own buffer, if nobody else reads it), then the changes."""
         kind, (result,), operand = node.of(Update), node.results, node.operands[0]
-        if self.changes_in_place(operand):
+        if self.is_changed(operand, result):
             # What is computed from the old array is computed before it changes, so that it can change in place.
             for o in node.operands[1:]:
                 if o not in self.stored and operand in self.frontier([o]) and is_inlinable(o):
@@ -242,15 +283,23 @@ class Scheduler(Expressions):
         self.producer[result] = step
         step.reads.discard(result)
 
+    def is_changed(self, operand: Value, result: Value) -> bool:
+        """Whether `result` is made in the operand's memory, as far as that is known here."""
+        kind = operand.node.kind
+        return isinstance(kind, Input) and kind.position in self.in_place or self.buffers.get(operand) is self.buffer(result)
+
     def begin_copy(self, result: Value, operand: Value) -> Step:
         """A step that starts with `operand` in `result`'s buffer."""
         if self.buffers.get(operand) is self.buffer(result):
             step = self.new_step()
             self.whole(operand, step)
+            self.after_readers(step, operand)
             return step
         if operand in self.stored or isinstance(operand.node.kind, Input):
             step = self.new_step()
             step.statements.append(CopyBuffer(self.whole(operand, step), self.buffer(result)))
+            if self.is_changed(operand, result):
+                self.after_readers(step, operand)
             return step
         copy = Node("copy", Map(lambda b, i, reads: reads[0](i), flat=True), (operand,), [operand.aval])
         self.stored.add(copy.results[0])
@@ -261,6 +310,9 @@ class Scheduler(Expressions):
         step = self.new_step()
         self.whole(copy.results[0], step)
         return step
+
+    def after_readers(self, step: Step, operand: Value) -> None:
+        self.depend(step, {s for s in self.steps if operand in s.reads and s is not step})
 
     def place_library(self, node: Node) -> None:
         kind = node.of(Library)
@@ -325,9 +377,15 @@ class Scheduler(Expressions):
         return v in self.outputs or any(s is not g.step for s in self.readers.get(v, ()))
 
 
-def schedule(graph: Graph, lower: Callable[..., Any], nested: bool = False, in_place: frozenset[int] = frozenset()) -> Schedule:
+def schedule(
+    graph: Graph,
+    lower: Callable[..., Any],
+    nested: bool = False,
+    in_place: frozenset[int] = frozenset(),
+    carried: Sequence[tuple[int, int]] = (),
+) -> Schedule:
     """`lower(graph, nested, in_place, carried)`: what makes programs of nested graphs (`pipeline.lower`)."""
-    return Scheduler(graph, lower, nested, in_place).run()
+    return Scheduler(graph, lower, nested, in_place, carried).run()
 
 
 __all__ = ["Schedule", "Step", "schedule"]
