@@ -41,7 +41,7 @@ def changed_operands(node: Node) -> list[Value]:
 
 
 def updates_last(nodes: list[Node]) -> list[Node]:
-    """`nodes`, in an order of dependence, in another such order: what reads an array that a node may change in place comes before that node,
+    """`nodes`, which are in an order of dependence, in another: what reads an array that a node may change in place comes before the node,
     unless it depends on it."""
     position: dict[Node, int] = {}
     readers: dict[Value, list[Node]] = {}

@@ -27,6 +27,8 @@ class Op:
     lower            `lower(avals_in, avals_out, **params) -> Kind` (ir/kinds.py): how it becomes loops; None where only `expand` says it
     expand           `expand(*args, **params)`: the op in terms of others; missing rules are derived from it
     jvp, transpose, batch, linearize, partial_eval, dce      rules of the transformations (transforms/)
+    accumulate       `accumulate(total, ct, *args, **params)`: the transpose of an op that reads few elements of its first operand, the only
+                     linear one: its cotangent added to the `total` there is already
     effects          `effects(*avals, **params) -> set`: None for a pure op
     subprograms      `subprograms(params) -> sequence of jaxprs`: None for an op without nested programs
     aliases          `aliases(**params) -> ((out index, in index), ...)`: which result may take over which operand's memory
@@ -41,9 +43,9 @@ class Op:
     """
 
     __slots__ = (
-        "__dict__", "__weakref__", "_types", "aliases", "axis_names", "batch", "cost", "dce", "discharge", "doc", "effects", "expand",
-        "jvp", "linearize", "lower", "makes_ref", "multiple_results", "name", "oracle", "parse", "partial_eval", "samples", "show",
-        "subprograms", "transpose", "typ",
+        "__dict__", "__weakref__", "_types", "accumulate", "aliases", "axis_names", "batch", "cost", "dce", "discharge", "doc", "effects",
+        "expand", "jvp", "linearize", "lower", "makes_ref", "multiple_results", "name", "oracle", "parse", "partial_eval", "samples",
+        "show", "subprograms", "transpose", "typ",
     )  # fmt: skip
 
     def __init__(
@@ -57,6 +59,7 @@ class Op:
         multiple_results: bool = False,
         jvp: Any = None,
         transpose: Any = None,
+        accumulate: Any = None,
         batch: Any = None,
         linearize: Any = None,
         partial_eval: Any = None,
@@ -77,7 +80,7 @@ class Op:
             raise ValueError(f"there is already an op of the name {name!r}")
         self.name, self.typ, self.oracle, self.lower, self.expand = name, typ, oracle, lower, expand
         self.multiple_results = multiple_results
-        self.jvp, self.transpose, self.batch = jvp, transpose, batch
+        self.jvp, self.transpose, self.accumulate, self.batch = jvp, transpose, accumulate, batch
         self.linearize, self.partial_eval, self.dce = linearize, partial_eval, dce
         self.effects, self.subprograms, self.aliases, self.cost = effects, subprograms, aliases, cost
         self.axis_names, self.samples, self.show, self.parse = axis_names, samples, show, parse

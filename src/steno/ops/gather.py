@@ -161,7 +161,8 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tupl
     return gather(*primals, **params), gather(tangents[0], primals[1], **params | ({"fill_value": 0} if filled_up else {}))
 
 
-def _transpose(
+def _accumulate(
+    total: Any,
     ct: Any,
     x: Linear,
     indices: Any,
@@ -171,19 +172,22 @@ def _transpose(
     indices_are_sorted: bool,
     unique_indices: bool,
     **_: Any,
-) -> list[Any]:
-    added = OPS["scatter-add"](
-        zeros(x.aval),
+) -> Any:
+    return OPS["scatter-add"](
+        total,
         indices,
         ct,
         dimension_numbers=ScatterDimensionNumbers(*dimension_numbers),
         indices_are_sorted=indices_are_sorted,
         unique_indices=unique_indices,
         mode=mode,
-        update_jaxpr=combination("add", x.dtype),
+        update_jaxpr=combination("add", x.aval.dtype),
         update_consts=(),
     )
-    return [added, None]
+
+
+def _transpose(ct: Any, x: Linear, indices: Any, **params: Any) -> list[Any]:
+    return [_accumulate(zeros(x.aval), ct, x, indices, **params), None]
 
 
 def _batch(
@@ -228,5 +232,6 @@ gather = Op(
     samples=_samples,
     jvp=_jvp,
     transpose=_transpose,
+    accumulate=_accumulate,
     batch=_batch,
 )

@@ -22,6 +22,7 @@ from steno.ops.windows import Axes, GatherDimensionNumbers, GatherScatterMode, S
 from steno.transforms.rules import (
     Axis,
     Linear,
+    add,
     align,
     broadcast,
     full,
@@ -110,6 +111,10 @@ def _slice_transpose(ct: Any, x: Linear, *starts: Any, slice_sizes: tuple[int, .
     return [dynamic_update_slice(zeros(x.aval), ct, *starts), *[None] * len(starts)]
 
 
+def _slice_accumulate(total: Any, ct: Any, x: Linear, *starts: Any, slice_sizes: tuple[int, ...]) -> Any:
+    return dynamic_update_slice(total, add(dynamic_slice(total, *starts, slice_sizes=slice_sizes), ct), *starts)
+
+
 def _with_start(starts: Sequence[Any], dim: int) -> list[Any]:
     """Starts of an element --> those of the whole batch, whose axis is `dim`."""
     zero = full((), 0, starts[0].dtype if starts else dtypes.int32)
@@ -169,6 +174,7 @@ dynamic_slice = Op(
     samples=_slice_samples,
     jvp=_slice_jvp,
     transpose=_slice_transpose,
+    accumulate=_slice_accumulate,
     batch=_slice_batch,
 )
 

@@ -12,7 +12,7 @@ from typing import Any, Final, final
 from steno.core.aval import ShapedArray
 from steno.core.jaxpr import Atom, ClosedJaxpr, JaxprEqn, Literal, Var
 from steno.core.record import record
-from steno.ops.control import evaluate_into, program, read, split, union
+from steno.ops.control import chosen, evaluate_into, others, program, read, split, spread, union
 from steno.ops.dot import dot_general
 from steno.transforms.backward import transpose_jaxpr
 from steno.transforms.programs import Flags, remembered, remove_dead
@@ -26,7 +26,7 @@ class Backward:
 
     body        known constants; sums, cotangents of carries; known rows, cotangents of rows
                 --> sums, cotangents of carries; cotangents of linear rows, further rows
-    sums        the types of the sums, which begin with zeros
+    sums        the types of the sums, which begin with zeros: for some constants (`_begun`) these are cotangents, changed in place
     after       known constants, sums, arrays of rows --> cotangents of linear constants
     given, got  which of the arrays that the scan gets and gives `after` takes
     constants, carries, arrays    which of the linear constants, the carries and the linear arrays have cotangents
@@ -54,26 +54,35 @@ def transposed(closed: ClosedJaxpr, n: int, c: int, linear: Flags, ct_nonzero: F
         if union(nz, carries) == nz:
             break
         nz = union(nz, carries)
+    begun = _begun(closed, [v for v, lin in zip(closed.jaxpr.invars[:n], linear_constants, strict=True) if lin], found[:k])
+    if begun:
+        positions = [closed.jaxpr.invars.index(v) for v in begun]
+        back, found = transpose_jaxpr(closed, linear, [*nz, *ct_rows], [*[False] * k, *nz, *[False] * rows], positions)
+    in_place = [v in begun for v, lin in zip(closed.jaxpr.invars[:n], linear_constants, strict=True) if lin]
+    in_place = chosen(in_place, constants)
     known_constants, known_rows = n - k, len(linear) - n - c - rows
     j = back.jaxpr
-    inputs = split(j.invars, known_constants, known_rows, sum(nz))  # constants, rows, cotangents of carries, of rows
-    sums = _Sums(back, inputs[0], [*inputs[1], *inputs[3]], j.outvars[: sum(constants)])
+    # constants, rows, cotangents of carries, of rows, of constants
+    inputs = split(j.invars, known_constants, known_rows, sum(nz), len(j.invars) - known_constants - known_rows - sum(nz) - len(begun))
+    totals = j.outvars[: sum(constants)]
+    sums = _Sums(back, inputs[0], [*inputs[1], *inputs[3]], others(totals, in_place))
     rest = list(j.outvars[sum(constants) :])
     rest += [v for v in sums.stacked if v not in rest[sum(nz) :]]
-    leaves = [v.aval.strip_weak_type() for v in sums.leaves]
 
     def body(*args: Any) -> list[Any]:
-        known, so_far, cts, xs = split(args, known_constants, len(leaves), sum(nz))
-        variables = (*j.constvars, *inputs[0], *inputs[2], *inputs[1], *inputs[3])
-        env: dict[Any, Any] = dict(zip(variables, (*back.consts, *known, *cts, *xs), strict=True))
+        known, so_far, changing, cts, xs = split(args, known_constants, len(sums.leaves), len(begun), sum(nz))
+        variables = (*j.constvars, *inputs[0], *inputs[4], *inputs[2], *inputs[1], *inputs[3])
+        env: dict[Any, Any] = dict(zip(variables, (*back.consts, *known, *changing, *cts, *xs), strict=True))
         evaluate_into(env, j.eqns)
         new = [add(s, read(env, v)) for s, v in zip(so_far, sums.leaves, strict=True)]
-        return [*new, *(read(env, v) for v in rest)]
+        return [*new, *(read(env, v) for v in (*chosen(totals, in_place), *rest))]
 
     def after(*args: Any) -> list[Any]:
-        return sums.total(*split(args, known_constants, len(leaves)))
+        known, summed, changed, taken = split(args, known_constants, len(sums.leaves), len(begun))
+        return spread(in_place, changed, sums.total(known, summed, taken))
 
     types = [[v.aval for v in vs] for vs in inputs]
+    leaves = [v.aval.strip_weak_type() for v in (*sums.leaves, *inputs[4])]
     arrays_after = [v.aval.update(shape=(length, *v.aval.shape)) for v in (*sums.given, *sums.stacked)]
     row_inputs, row_results = [*inputs[1], *inputs[3]], rest[sum(nz) :]
     return Backward(
@@ -86,6 +95,17 @@ def transposed(closed: ClosedJaxpr, n: int, c: int, linear: Flags, ct_nonzero: F
         tuple(nz),
         tuple(arrays),
     )
+
+
+def _begun(closed: ClosedJaxpr, constants: Sequence[Var], nonzero: Sequence[bool]) -> list[Var]:
+    """The constants of which each iteration only reads a few elements: their cotangents are one array each, to which it adds as many."""
+    reads: dict[Any, bool] = {}
+    for e in closed.jaxpr.eqns:
+        for k, a in enumerate(e.invars):
+            if type(a) is not Literal:
+                reads[a] = reads.get(a, True) and k == 0 and e.op.accumulate is not None and 2 * e.outvars[0].aval.size <= a.aval.size
+    reads.update((a, False) for a in closed.jaxpr.outvars if type(a) is not Literal)
+    return [v for v, there in zip(constants, nonzero, strict=True) if there and reads.get(v, False)]
 
 
 _LINEAR: Final = frozenset(("broadcast_in_dim", "convert_element_type", "copy", "neg", "reshape", "squeeze", "transpose"))

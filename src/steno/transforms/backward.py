@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from steno._native import swap_trace
 from steno.core import source
 from steno.core.errors import MissingRule
 from steno.core.interpret import expansion
-from steno.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, literal_value
+from steno.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, literal_value
 from steno.core.refs import STATE
 from steno.core.trace import JaxprTrace, trace_to_jaxpr
 from steno.transforms.discharge import pure
@@ -17,8 +18,11 @@ from steno.transforms.programs import Flags, anonymous, flags, remembered, remov
 from steno.transforms.rules import Linear, Zero, add, instantiate, rule_of, tangent_aval
 
 
-def backward(jaxpr: Jaxpr, consts: Sequence[Any], args: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
+def backward(
+    jaxpr: Jaxpr, consts: Sequence[Any], args: Sequence[Any], cts: Sequence[Any], begun: Mapping[Var, Any] = MappingProxyType({})
+) -> list[Any]:
     """The cotangents of the arguments that are `Linear`, None for the known others; `cts` are those of the results and may be `Zero`s.
+    `begun`: cotangents of some arguments to begin with.
 
     What does not depend on linear arguments is evaluated first."""
     if any(STATE in e.effects for e in jaxpr.eqns):
@@ -33,7 +37,7 @@ def backward(jaxpr: Jaxpr, consts: Sequence[Any], args: Sequence[Any], cts: Sequ
             env[v] = x
     linear_eqns = _evaluate_known(jaxpr, env, linear)
 
-    ct_of: dict[Any, Any] = {}
+    ct_of: dict[Any, Any] = dict(begun)
 
     def accumulate(a: Any, ct: Any) -> None:
         if ct is not None and type(ct) is not Zero and type(a) is not Literal and a in linear:
@@ -52,6 +56,9 @@ def backward(jaxpr: Jaxpr, consts: Sequence[Any], args: Sequence[Any], cts: Sequ
             source.swap_place(place or e.place)
             operands = [_operand(a, env, linear) for a in e.invars]
             out_cts = [Zero(tangent_aval(v.aval)) if ct is None else ct for v, ct in zip(e.outvars, given, strict=True)]
+            if e.op.accumulate is not None and type(operands[0]) is Linear and e.invars[0] in ct_of:
+                ct_of[e.invars[0]] = e.op.accumulate(ct_of[e.invars[0]], out_cts[0], *operands, **e.params)
+                continue
             for a, ct in zip(e.invars, transpose_eqn(e, out_cts, operands), strict=True):
                 accumulate(a, ct)
     finally:
@@ -97,14 +104,17 @@ def transpose_eqn(e: JaxprEqn, cts: Sequence[Any], args: Sequence[Any]) -> Seque
 
 
 @remembered
-def _transpose_jaxpr(closed: ClosedJaxpr, linear: Flags, ct_nonzero: Flags, instantiate_outputs: Flags) -> tuple[ClosedJaxpr, Flags]:
+def _transpose_jaxpr(
+    closed: ClosedJaxpr, linear: Flags, ct_nonzero: Flags, instantiate_outputs: Flags, begun: tuple[int, ...]
+) -> tuple[ClosedJaxpr, Flags]:
     trace = JaxprTrace(anonymous(closed.jaxpr, "transpose"))
     args = [Linear(a) if lin else trace.argument(a) for a, lin in zip(closed.in_avals, linear, strict=True)]
     out_avals = [tangent_aval(a) for a in closed.out_avals]
     cts = [trace.argument(a) if nz else Zero(a) for a, nz in zip(out_avals, ct_nonzero, strict=True)]
+    start = {v: trace.argument(tangent_aval(v.aval)) for v in (closed.jaxpr.invars[k] for k in begun)}
     previous = swap_trace(trace)
     try:
-        outs = [ct for ct in backward(closed.jaxpr, closed.consts, args, cts) if ct is not None]
+        outs = [ct for ct in backward(closed.jaxpr, closed.consts, args, cts, start) if ct is not None]
         outs = [instantiate(ct) if wanted else ct for ct, wanted in zip(outs, instantiate_outputs, strict=True)]
     finally:
         swap_trace(previous)
@@ -113,9 +123,14 @@ def _transpose_jaxpr(closed: ClosedJaxpr, linear: Flags, ct_nonzero: Flags, inst
 
 
 def transpose_jaxpr(
-    closed: ClosedJaxpr, linear: Sequence[bool], ct_nonzero: Sequence[bool], instantiate: bool | Sequence[bool] = False
+    closed: ClosedJaxpr,
+    linear: Sequence[bool],
+    ct_nonzero: Sequence[bool],
+    instantiate: bool | Sequence[bool] = False,
+    begun: Sequence[int] = (),
 ) -> tuple[ClosedJaxpr, Flags]:
     """The transpose of a program in its `linear` inputs: it takes the other inputs, then the cotangents that are not zero, and gives the
-    cotangents of the linear inputs that are not zero: the second result says which; those to be `instantiate`d always are."""
+    cotangents of the linear inputs that are not zero: the second result says which; those to be `instantiate`d always are. The cotangents
+    of the inputs `begun` (positions) are added to what is given last."""
     linear = tuple(linear)
-    return _transpose_jaxpr(closed, linear, tuple(ct_nonzero), flags(instantiate, sum(linear)))
+    return _transpose_jaxpr(closed, linear, tuple(ct_nonzero), flags(instantiate, sum(linear)), tuple(begun))
