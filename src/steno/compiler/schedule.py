@@ -34,6 +34,15 @@ SMALL = 1 << 12
 LOCAL_BYTES = 1 << 16
 
 
+def is_same_memory(node: Node) -> bool:
+    """Whether the result is the operand's elements, in their order (a reshape)."""
+    kind = node.kind
+    if not (isinstance(kind, Map) and kind.view and kind.flat and len(node.operands) == 1):
+        return False
+    (x,), (y,) = node.operands, node.results
+    return x.aval.dtype == y.aval.dtype and x.size == y.size
+
+
 @final
 class Scheduler(Expressions):
     """Places the nodes of a graph, in their order."""
@@ -62,6 +71,8 @@ class Scheduler(Expressions):
         elif isinstance(node.kind, Choose):
             programs, changed = self.choices[node] = lower_branches(self, node, node.kind, lambda v: self.read_before(v, node))
             pairs = [(node.results[o], node.operands[1 + i]) for o, i in changed]
+        elif is_same_memory(node) and node.results[0] in self.stored:
+            pairs = [(node.results[0], node.operands[0])]
         else:
             return
         for result, operand in pairs:
@@ -132,7 +143,9 @@ class Scheduler(Expressions):
             for v in node.results:
                 self.buffer(v)
             return  # nothing to compute
-        if node.results and self.hands_on(node):
+        if is_same_memory(node) and self.buffers.get(node.operands[0]) is self.buffer(node.results[0]):
+            self.produced(node, self.begin_copy(node.results[0], node.operands[0]))
+        elif node.results and self.hands_on(node):
             step = self.new_step()
             step.statements.append(CopyBuffer(self.whole(node.operands[0], step), self.buffer(node.results[0])))
             self.produced(node, step)
@@ -295,6 +308,8 @@ class Scheduler(Expressions):
             self.whole(operand, step)
             self.after_readers(step, operand)
             return step
+        while operand not in self.stored and is_same_memory(operand.node):
+            operand = operand.node.operands[0]
         if operand in self.stored or isinstance(operand.node.kind, Input):
             step = self.new_step()
             step.statements.append(CopyBuffer(self.whole(operand, step), self.buffer(result)))
