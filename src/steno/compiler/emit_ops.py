@@ -13,7 +13,7 @@ from typing import Any, final
 import numpy as np
 
 from steno.compiler.target import Target
-from steno.ir.expr import Expr, outlined, topological
+from steno.ir.expr import Expr
 
 BOOL, I32, I64, U32, F16, F32, F64 = (np.dtype(n) for n in ("bool", "int32", "int64", "uint32", "float16", "float32", "float64"))
 
@@ -481,48 +481,3 @@ def _bitcast(w: Writer, e: Expr, lanes: int, a: Sequence[str]) -> str:
 
 
 OPS["bitcast"] = _bitcast
-
-
-def _outline(w: Writer, e: Expr, lanes: int, a: Sequence[str]) -> str:
-    """A call of the function that computes it, which is written once for each width."""
-    arguments = ", ".join(f"{typed(x.dtype, lanes)} {v}" for x, v in zip(e.args, a, strict=True))
-    return w.op(f"call {typed(e.dtype, lanes)} @{_outlined_function(w, e, lanes)}({arguments})")
-
-
-def _outlined_function(w: Writer, e: Expr, lanes: int) -> str:
-    """Its name; it is written if it is not there yet. Of more lanes than one register has of its widest values, halves are computed by
-    calls: LLVM would split each value, and this is the slowest thing it does."""
-    name = f"{e.attr}.{lanes}"
-    if name in w.declarations.text:
-        return name
-    body, leaves = outlined(e)
-    nodes = topological([body])
-    inner = Writer(w.declarations, w.target)
-    half = lanes // 2
-    if lanes * max(n.dtype.itemsize for n in nodes) > w.target.vector_bytes:
-        function, parts = _outlined_function(w, e, half), []
-        for begin in (0, half):
-            which = f"<{half} x i32> {integers(range(begin, begin + half), 32)}"
-            pieces = [
-                inner.op(f"shufflevector {typed(x.dtype, lanes)} %x{k}, {typed(x.dtype, lanes)} poison, {which}")
-                for k, x in enumerate(leaves)
-            ]
-            arguments = ", ".join(f"{typed(x.dtype, half)} {v}" for x, v in zip(leaves, pieces, strict=True))
-            parts.append(inner.op(f"call {typed(e.dtype, half)} @{function}({arguments})"))
-        both = ", ".join(f"{typed(e.dtype, half)} {v}" for v in parts)
-        result = inner.op(f"shufflevector {both}, <{lanes} x i32> {integers(range(lanes), 32)}")
-    else:
-        values = {leaf: f"%x{k}" for k, leaf in enumerate(leaves)}
-        for n in nodes:
-            if n.op != "const" and n not in values:
-                values[n] = OPS[n.op](inner, n, lanes, [constant(x.attr, x.dtype, lanes) if x.op == "const" else values[x] for x in n.args])
-        result = values[body]
-    parameters = ", ".join(f"{typed(leaf.dtype, lanes)} %x{k}" for k, leaf in enumerate(leaves))
-    w.declarations.text[name] = "\n".join(
-        [f"define internal {typed(e.dtype, lanes)} @{name}({parameters}) #0 {{", "entry:", *inner.lines,
-         f"  ret {typed(e.dtype, lanes)} {result}", "}"]
-    )  # fmt: skip
-    return name
-
-
-OPS["outline"] = _outline

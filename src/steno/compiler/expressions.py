@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, final
 
 from steno.compiler.graph import Constant, Graph, Input, Node, Value
-from steno.compiler.materialize import body_of, expression_cost, materialize, reduced_size
+from steno.compiler.materialize import body_of, expression_cost, materialize, reduced_size, repeated_functions
 from steno.core.record import field, record
 from steno.ir.expr import Builder, Expr, Scalar, registers, storage
 from steno.ir.index import Index, LoopVar, linear, unlinear, var
@@ -90,6 +90,7 @@ class Expressions:
         self.in_place = in_place
         self.b = Builder()
         self.stored = materialize(graph)
+        self.functions = repeated_functions(graph)
         self.outputs = set(graph.outputs)
         self.buffers: dict[Value, Buffer] = {}
         self.steps: list[Step] = []
@@ -228,11 +229,19 @@ class Expressions:
             return self.read(g, operand, index, guard)
         if isinstance(kind, Reduce):
             return self.unrolled(g, v.node, index, guard)[v.position]
-        body = body_of(v.node)
-        if body is not None:
-            out = body(self.b, index, [self.reader(g, o, guard) for o in v.node.operands])
-            return out[v.position] if isinstance(out, list | tuple) else out
+        if body_of(v.node) is not None:
+            return self.elements_of(v.node, index, [self.reader(g, o, guard) for o in v.node.operands])[v.position]
         raise AssertionError(f"{v.node.name} has no buffer")
+
+    def elements_of(self, node: Node, index: Sequence[Index], reads: Sequence[Callable[..., Scalar]]) -> Sequence[Scalar]:
+        """The results' elements at an index: by the body, or, if it is written once for the program, by a call."""
+        name = self.functions.get(node.cost_key)
+        if name is not None:
+            return (self.b.outline(name, *(read(index if o.aval.ndim else ()) for read, o in zip(reads, node.operands, strict=True))),)
+        body = body_of(node)
+        assert body is not None
+        out = body(self.b, index, reads)
+        return out if isinstance(out, list | tuple) else (out,)
 
     def reader(self, g: Group, v: Value, outside: Expr | None) -> Callable[..., Scalar]:
         def read(index: Sequence[Index], guard: Expr | None = None) -> Scalar:

@@ -12,16 +12,20 @@ compile time stays linear in the length of a program.
 
 from __future__ import annotations
 
+import functools
+import zlib
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from steno.compiler.graph import Choose, Constant, Graph, Input, Node, Repeat, Value
 from steno.ir.algebra import affine
-from steno.ir.expr import Builder, Expr, registers
+from steno.ir.expr import F32, F64, OUTLINED, Builder, Expr, outlined, registers
 from steno.ir.index import Index, LoopVar, var
 from steno.ir.kinds import Contract, Host, Library, Map, Pieces, Reduce
 
 STORE, LOAD = 2.0, 1.0
+MANY, LONG = 16, 12.0  # uses and operations of a function that is written once
 REGION, REGION_NODES = 700.0, 120
 WEIGHT = {"const": 0.0, "load": 0.0, "index": 0.5, "local": 0.0, "elt": 0.0, "acc": 0.0, "div": 6.0, "sqrt": 6.0, "rem": 20.0}
 # A reduction over this few elements is an expression of its own, evaluated where it is read.
@@ -61,9 +65,39 @@ def expression_cost(roots: Sequence[Expr]) -> float:
         if id(e) in seen:
             continue
         seen.add(id(e))
-        total += WEIGHT.get(e.op, 1.0)
+        total += expression_cost([outlined(e)[0]]) if e.op == "outline" else WEIGHT.get(e.op, 1.0)
         stack.extend(e.args[:2] if e.op == "rare" else e.args)
     return total
+
+
+def repeated_functions(graph: Graph) -> dict[Any, str]:
+    """Elementwise functions of many operations that a graph applies many times: their code is written once, and called. The key of a
+    node's code (`cost_key`) -> its name in OUTLINED."""
+    count = Counter(n.cost_key for n in graph.nodes if n.cost_key is not None and _is_function(n))
+    out: dict[Any, str] = {}
+    for n in graph.nodes:
+        key = n.cost_key
+        if count.get(key, 0) < MANY or key in out or node_cost(n) < LONG:
+            continue
+        op, params, operands, results = key
+        text = f"{params} {operands} {results}"
+        out[key] = f"{op.name}.{zlib.crc32(text.encode()):08x}"
+        body = body_of(n)
+        assert body is not None
+        OUTLINED.setdefault(out[key], functools.partial(_function_of, body))
+    return out
+
+
+def _is_function(n: Node) -> bool:
+    """Of primitive numbers of one dtype, none of them a constant, which might make it shorter."""
+    dtypes = {v.aval.dtype for v in (*n.operands, *n.results)}
+    if not isinstance(n.kind, Map) or not n.kind.flat or n.kind.view or len(n.results) != 1 or len(dtypes) != 1:
+        return False
+    return dtypes.issubset((F32, F64)) and not any(isinstance(v.node.kind, Constant) for v in n.operands)
+
+
+def _function_of(body: Callable[..., Any], b: Builder, *args: Expr) -> Expr:
+    return body(b, (), [lambda indices, guard=None, x=x: x for x in args])
 
 
 def node_cost(node: Node) -> float:

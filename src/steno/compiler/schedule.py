@@ -19,7 +19,7 @@ from steno.compiler.expressions import Expressions, Flat, Group, NotInRow, Sched
 from steno.compiler.folds import ROW, SERIAL, place_cumulative, place_reduce
 from steno.compiler.graph import Choose, Graph, Input, Node, Repeat, Value
 from steno.compiler.loop_rewrites import collapse, place_locals
-from steno.compiler.materialize import REGION, body_of, is_inlinable
+from steno.compiler.materialize import REGION, is_inlinable
 from steno.compiler.nests import map_kernel, update_kernel
 from steno.compiler.order import FEW, is_passed_on
 from steno.compiler.pieces import is_selected, place_pieces
@@ -260,10 +260,7 @@ class Scheduler(Expressions):
             return (self.read(g, node.operands[0], index, None),)
         if isinstance(kind, Map) and kind.flat:
             self.read_deep(g, [o for o in node.operands if o.aval.ndim == node.results[0].aval.ndim], index)
-        body = body_of(node)
-        assert body is not None
-        out = body(self.b, index, [self.reader(g, o, None) for o in node.operands])
-        return out if isinstance(out, list | tuple) else (out,)
+        return self.elements_of(node, index, [self.reader(g, o, None) for o in node.operands])
 
     # -- whole-buffer statements
 
