@@ -249,3 +249,33 @@ def test_an_array_that_is_read_later_is_kept():
 
     for got, want in zip(steno.jit(f)(x), without_jit(f, x), strict=True):
         np.testing.assert_array_equal(np.asarray(got), np.asarray(want))
+
+
+def test_checkpoint_in_scan_keeps_carries_only():
+    """`memory_analysis` of the gradient of a scan: without `checkpoint` it keeps what each op of each iteration leaves, with it only what
+    the policy saves: the carries, or the products besides."""
+    d, rows, length, depth = 32, 16, 50, 4
+
+    def layers(w, h):
+        for _ in range(depth):
+            h = snp.tanh(h @ w) * 1.1 + snp.sin(h)
+        return h
+
+    def bytes_of(wrap):
+        body = wrap(layers)
+
+        def loss(w, h):
+            return (lax.scan(lambda h, _: (body(w, h), None), h, None, length=length)[0] ** 2).sum()
+
+        lowered = steno.jit(steno.grad(loss)).lower(np.eye(d, dtype=np.float32), np.ones((rows, d), np.float32))
+        return lowered.compile().memory_analysis().temp_size_in_bytes
+
+    carry = rows * d * 4
+    plain = bytes_of(lambda f: f)
+    kept = bytes_of(steno.checkpoint)
+    products = bytes_of(lambda f: steno.checkpoint(f, policy=steno.checkpoint_policies.dots_saveable))
+    everything = bytes_of(lambda f: steno.checkpoint(f, policy=steno.checkpoint_policies.everything_saveable))
+    assert kept < length * carry + 30 * carry
+    assert (depth + 1) * length * carry <= products < (depth + 1) * length * carry + 30 * carry
+    assert kept < products < plain and plain >= (2 * depth + 1) * length * carry
+    assert everything > products
