@@ -43,7 +43,8 @@ def place_repeat(s: Scheduler, node: Node, kind: Repeat) -> None:
     copies = {s.begin_copy(r, x) for r, x in zip(node.results, initial, strict=False)}
     step = s.new_step()
     s.depend(step, copies)
-    step.reads.update(node.results[:carries])
+    for v in node.results[:carries]:
+        s.note_read(step, v)
     if kind.length == 0:  # the carries as they came
         for v in node.results:
             s.buffer(v)
@@ -98,7 +99,8 @@ def place_choose(s: Scheduler, node: Node, kind: Choose) -> None:
     s.depend(step, copies)
     index_buffer = s.whole(index, step)
     home = {i: node.results[o] for o, i in changed}
-    step.reads.update(home.values())
+    for v in home.values():
+        s.note_read(step, v)
     branches: list[Any] = []
     for g, program in zip(kind.branches, programs, strict=True):
         captured, rest = rest[: len(g.captured)], rest[len(g.captured) :]

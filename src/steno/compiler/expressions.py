@@ -95,7 +95,7 @@ class Expressions:
         self.buffers: dict[Value, Buffer] = {}
         self.steps: list[Step] = []
         self.n_steps = 0
-        self.readers: dict[Value, list[Step]] = {}  # once all steps are made
+        self.readers: dict[Value, list[Step]] = {}
         self.groups: list[Group] = []
         self.producer: dict[Value, Step] = {}
         self.group_of: dict[Value, Group] = {}
@@ -142,6 +142,11 @@ class Expressions:
             for s in self.steps:
                 if s.after & step.bit:
                     s.after |= new
+
+    def note_read(self, step: Step, v: Value) -> None:
+        if v not in step.reads:
+            step.reads.add(v)
+            self.readers.setdefault(v, []).append(step)
 
     def frontier(self, values: Sequence[Value]) -> dict[Value, None]:
         """The stored values and inputs that expressions of `values` read."""
@@ -252,7 +257,7 @@ class Expressions:
         return read
 
     def load(self, g: Group, v: Value, offset: Index, guard: Expr | None) -> Scalar:
-        g.step.reads.add(v)
+        self.note_read(g.step, v)
         producer = self.producer.get(v)
         if producer is not None and producer is not g.step and not g.step.after & producer.bit:
             if producer.after & g.step.bit:
@@ -360,5 +365,5 @@ class Expressions:
         """The buffer of a value that is stored whole."""
         if v in self.producer:
             self.depend(step, {self.producer[v]})
-        step.reads.add(v)
+        self.note_read(step, v)
         return self.buffer(v)

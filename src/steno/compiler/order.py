@@ -43,6 +43,7 @@ def changed_operands(node: Node) -> list[Value]:
 def updates_last(nodes: list[Node]) -> list[Node]:
     """`nodes`, which are in an order of dependence, in another: what reads an array that a node may change in place comes before the node,
     unless it depends on it."""
+    nodes = list(nodes)
     position: dict[Node, int] = {}
     readers: dict[Value, list[Node]] = {}
     for k, n in enumerate(nodes):
@@ -56,9 +57,10 @@ def updates_last(nodes: list[Node]) -> list[Node]:
         ]
         moved = _before(node, late, position)
         if moved:
-            rest = [n for n in nodes[at:] if n not in moved]
-            nodes = nodes[:at] + [n for n in nodes[at:] if n in moved] + rest
-            position = {n: k for k, n in enumerate(nodes)}
+            end = max(position[n] for n in moved) + 1
+            part = nodes[at:end]
+            nodes[at:end] = [*(n for n in part if n in moved), *(n for n in part if n not in moved)]
+            position.update((n, at + k) for k, n in enumerate(nodes[at:end]))
     return nodes
 
 

@@ -52,10 +52,10 @@ class Scheduler(Expressions):
         self.carried = {graph.outputs[o]: i for o, i in carried}
         self.choices: dict[Node, tuple[list[Program], list[tuple[int, int]]]] = {}
         self.position = {n: k for k, n in enumerate(graph.nodes)}
-        self.readers: dict[Value, list[Node]] = {}
+        self.consumers: dict[Value, list[Node]] = {}
         for n in graph.nodes:
             for v in n.operands:
-                self.readers.setdefault(v, []).append(n)
+                self.consumers.setdefault(v, []).append(n)
         for n in reversed(graph.nodes):
             self.share_updated(n)
 
@@ -89,7 +89,7 @@ class Scheduler(Expressions):
         kept: list[Value] = []
         waiting, seen = [v], {v}
         while waiting:
-            for reader in self.readers.get(waiting.pop(), ()):
+            for reader in self.consumers.get(waiting.pop(), ()):
                 if reader is node:
                     continue
                 if self.position[reader] > self.position[node]:
@@ -98,7 +98,7 @@ class Scheduler(Expressions):
                     if u in self.stored or u in seen:
                         continue
                     seen.add(u)
-                    if is_passed_on(u, self.readers.get(u, ())):
+                    if is_passed_on(u, self.consumers.get(u, ())):
                         waiting.append(u)
                     elif u.size * 4 > v.size and u.size > FEW:
                         return False  # keeping it costs as much as a copy of the array
@@ -113,9 +113,6 @@ class Scheduler(Expressions):
         for node in self.graph.nodes:
             if node.has_effects or any(v in self.stored for v in node.results):
                 self.place(node)
-        for s in self.steps:
-            for v in s.reads:
-                self.readers.setdefault(v, []).append(s)
         for g in self.groups:
             self.finish(g)
         return Schedule(tuple(self.in_order()), self.buffers)
@@ -324,7 +321,9 @@ class Scheduler(Expressions):
         return step
 
     def after_readers(self, step: Step, operand: Value) -> None:
-        self.depend(step, {s for s in self.steps if operand in s.reads and s is not step})
+        """What changes the operand comes after all that reads it, if there is more than the change."""
+        if len(self.consumers.get(operand, ())) > 1:
+            self.depend(step, {s for s in self.readers.get(operand, ()) if operand in s.reads and s is not step})
 
     def place_library(self, node: Node) -> None:
         kind = node.of(Library)
@@ -386,7 +385,7 @@ class Scheduler(Expressions):
 
     def is_needed(self, v: Value, g: Group) -> bool:
         """Whether anything outside its kernel reads the stored value."""
-        return v in self.outputs or any(s is not g.step for s in self.readers.get(v, ()))
+        return v in self.outputs or any(s is not g.step and v in s.reads for s in self.readers.get(v, ()))
 
 
 def schedule(
