@@ -65,9 +65,14 @@ def expression_cost(roots: Sequence[Expr]) -> float:
         if id(e) in seen:
             continue
         seen.add(id(e))
-        total += expression_cost([outlined(e)[0]]) if e.op == "outline" else WEIGHT.get(e.op, 1.0)
+        total += _outlined_cost(outlined(e)[0]) if e.op == "outline" else WEIGHT.get(e.op, 1.0)
         stack.extend(e.args[:2] if e.op == "rare" else e.args)
     return total
+
+
+@functools.cache
+def _outlined_cost(body: Expr) -> float:
+    return expression_cost([body])
 
 
 def repeated_functions(graph: Graph) -> dict[Any, str]:
