@@ -283,6 +283,31 @@ def test_without_jit() -> None:
     equal(d[...], b[...])
 
 
+@pytest.mark.parametrize("transform", ["vjp", "linearize", "jvp", "vmap", "jit", "custom_vjp"])
+def test_one_name_each(transform: str) -> None:
+    r, t = ref_of(1, 2), ref_of(1, 1)
+
+    def f(x_ref: Any, y_ref: Any) -> Any:
+        return x_ref[0] * y_ref[0]
+
+    calls = {
+        "vjp": lambda: steno.vjp(f, r, r),
+        "linearize": lambda: steno.linearize(f, r, r),
+        "jvp": lambda: steno.jvp(f, (r, r), (t, t)),
+        "vmap": lambda: steno.vmap(f)(r, r),
+        "jit": lambda: steno.jit(f)(r, r),
+        "custom_vjp": lambda: with_rule(f)(r, r),
+    }
+    with pytest.raises(ValueError, match="x_ref and y_ref"):
+        calls[transform]()
+
+
+def with_rule(f: Any) -> Any:
+    g = steno.custom_vjp(f)
+    g.defvjp(lambda *args: (f(*args), ()), lambda residuals, ct: (None, None))
+    return g
+
+
 def test_debug_nans() -> None:
     """The op is named, and the references are as they were."""
     r = ref_of(1, 2)
