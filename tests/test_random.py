@@ -310,9 +310,10 @@ def test_errors() -> None:
 def test_not_there() -> None:
     steno = __import__("steno.random")
     key = steno.random.key(0)
-    for name in ("gamma", "beta", "poisson", "t", "ball", "dirichlet", "multivariate_normal", "orthogonal", "binomial", "f", "chisquare"):
-        with pytest.raises(NotImplementedError, match=f"random.{name} "):
-            getattr(steno.random, name)(key)
+    with pytest.raises(NotImplementedError, match="random.multivariate_normal "):
+        steno.random.multivariate_normal(key, np.zeros(2), np.eye(2))
+    with pytest.raises(NotImplementedError, match="random.orthogonal "):
+        steno.random.orthogonal(key, 2)
     for impl in ("rbg", "unsafe_rbg"):
         with pytest.raises(NotImplementedError, match=impl):
             steno.random.key(0, impl=impl)

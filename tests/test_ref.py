@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 from typing import Any
 
 import numpy as np
@@ -72,6 +73,24 @@ def test_a_result_that_is_also_the_new_value() -> None:
     equal(first, 2, 3)
     equal(second, 3, 4)
     equal(r[...], 3, 4)
+
+
+def test_copies_are_references_of_their_own() -> None:
+    r = ref_of(1, 2)
+    copies = copy.copy(r), copy.deepcopy(r), pickle.loads(pickle.dumps(r))
+    r[0] = 5.0
+    steno.jit(lambda r: r.__setitem__(1, 6.0))(copies[0])
+    equal(r[...], 5, 2)
+    equal(copies[0][...], 1, 6)
+    equal(copies[1][...], 1, 2)
+    equal(copies[2][...], 1, 2)
+
+
+def test_arrays_may_go_before_the_reference() -> None:
+    x = jnp.ones(3)
+    r = steno.new_ref(x)
+    x.delete()
+    equal(r[...], 1, 1, 1)
 
 
 def test_frozen_arrays_stay() -> None:
@@ -264,6 +283,31 @@ def test_without_jit() -> None:
     equal(d[...], b[...])
 
 
+@pytest.mark.parametrize("transform", ["vjp", "linearize", "jvp", "vmap", "jit", "custom_vjp"])
+def test_one_name_each(transform: str) -> None:
+    r, t = ref_of(1, 2), ref_of(1, 1)
+
+    def f(x_ref: Any, y_ref: Any) -> Any:
+        return x_ref[0] * y_ref[0]
+
+    calls = {
+        "vjp": lambda: steno.vjp(f, r, r),
+        "linearize": lambda: steno.linearize(f, r, r),
+        "jvp": lambda: steno.jvp(f, (r, r), (t, t)),
+        "vmap": lambda: steno.vmap(f)(r, r),
+        "jit": lambda: steno.jit(f)(r, r),
+        "custom_vjp": lambda: with_rule(f)(r, r),
+    }
+    with pytest.raises(ValueError, match="x_ref and y_ref"):
+        calls[transform]()
+
+
+def with_rule(f: Any) -> Any:
+    g = steno.custom_vjp(f)
+    g.defvjp(lambda *args: (f(*args), ()), lambda residuals, ct: (None, None))
+    return g
+
+
 def test_debug_nans() -> None:
     """The op is named, and the references are as they were."""
     r = ref_of(1, 2)
@@ -418,6 +462,9 @@ def test_gradients_go_into_references() -> None:
         equal(into[...], np.array([10, 10, 10]) + k * np.array([3, 2, 2]))
     a, b = pull.with_refs(steno.ad.DontWant(), steno.ad.GradValue())(1.0)
     assert a == steno.ad.DidntWant()
+    done = steno.jit(lambda pull, ct: pull(ct))(pull.with_refs(into, steno.ad.DontWant()), 1.0)
+    assert done == (steno.ad.GradRef(), steno.ad.DidntWant())
+    equal(into[...], 19, 16, 16)
     with pytest.raises(ValueError, match="with_refs"):
         pull.with_refs(into)
     with pytest.raises(ValueError, match="with_refs"):

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import collections
-import concurrent.futures
 import multiprocessing
 import sys
 import time
@@ -23,8 +22,9 @@ from check_transforms import check, kind, random_program, report  # noqa: E402  
 CHUNK = 25
 
 
-def run(first: int, count: int, shrinking: int, quick: bool) -> tuple[list[tuple[str, str]], collections.Counter[str]]:
-    """The failures (kind, text) of the programs of `count` seeds from `first` on, and what was counted."""
+def run(task: tuple[int, int, int, bool]) -> tuple[list[tuple[str, str]], collections.Counter[str]]:
+    """Of a task (first seed, how many programs, how far to shrink, whether quick): failures (kind, text), and what was counted."""
+    first, count, shrinking, quick = task
     failures, counts = [], collections.Counter()
     for seed in range(first, first + count):
         try:
@@ -48,13 +48,11 @@ def main() -> int:
     start = time.monotonic()
     kinds: collections.Counter[str] = collections.Counter()
     totals: collections.Counter[str] = collections.Counter()
-    context = multiprocessing.get_context("spawn")
+    end = options.seed + options.count
+    tasks = [(k, min(CHUNK, end - k), options.shrink, options.quick) for k in range(options.seed, end, CHUNK)]
     # processes live for a while only, so that what compiled programs hold is given back
-    with concurrent.futures.ProcessPoolExecutor(options.jobs, context, max_tasks_per_child=20) as pool:
-        end = options.seed + options.count
-        tasks = [pool.submit(run, k, min(CHUNK, end - k), options.shrink, options.quick) for k in range(options.seed, end, CHUNK)]
-        for task in concurrent.futures.as_completed(tasks):
-            failures, counts = task.result()
+    with multiprocessing.get_context("spawn").Pool(options.jobs, maxtasksperchild=20) as pool:
+        for failures, counts in pool.imap_unordered(run, tasks):
             totals += counts
             for name, text in failures:
                 kinds[name] += 1
@@ -66,7 +64,6 @@ def main() -> int:
                     flush=True,
                 )
             if options.stop_after and kinds.total() >= options.stop_after:
-                pool.shutdown(cancel_futures=True)
                 break
     for name, n in kinds.most_common():
         print(f"{n:6} {name}")

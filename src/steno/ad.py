@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import final
 
+from steno.core.pytree import register_pytree_node
 from steno.core.record import record
 
 
@@ -30,5 +31,8 @@ class GradRef:
 class DidntWant:
     """The gradient was not wanted."""
 
+
+for _done in (GradRef, DidntWant):  # results without arrays
+    register_pytree_node(_done, lambda _: ((), None), lambda _, __, cls=_done: cls())
 
 __all__ = ["DidntWant", "DontWant", "GradRef", "GradValue"]

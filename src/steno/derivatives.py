@@ -19,10 +19,11 @@ from steno.core import dtypes, source
 from steno.core.aval import typed_scalar, typeof
 from steno.core.jaxpr import ClosedJaxpr, DebugInfo, eval_jaxpr
 from steno.core.op import OPS
-from steno.core.pytree import broadcast_prefix, equality_errors, keystr
+from steno.core.pytree import broadcast_prefix, equality_errors, keystr, treedef_tuple
 from steno.core.refs import is_ref, is_ref_type
 from steno.core.trace import Tracer
 from steno.saveable import NotSaveable, check_restored, kept_arguments, restored, saveable_flags, verbatim
+from steno.tracing import argument_names, check_references
 from steno.transforms.backward import backward
 from steno.transforms.batching import batch_flat
 from steno.transforms.discharge import Discharged, discharged
@@ -43,7 +44,7 @@ from steno.transforms.rules import (
     tangent_aval,
     to_front,
 )
-from steno.tree_util import Partial, PyTreeDef, register_pytree_node, tree_flatten, tree_map, tree_unflatten
+from steno.tree_util import Partial, PyTreeDef, register_pytree_node, tree_flatten, tree_map, tree_structure, tree_unflatten
 
 # Functions of flat values
 
@@ -62,6 +63,11 @@ def check_leaves(leaves: Sequence[Any]) -> list[Any]:
         except TypeError:
             raise TypeError(f"Argument '{x}' of type {type(x)} is not a valid JAX type.") from None
     return out
+
+
+def check_distinct(name: str, fun: Any, leaves: Sequence[Any], tree: PyTreeDef) -> None:
+    """ValueError if the same reference to a mutable array is among the arguments twice."""
+    check_references(fun, leaves, lambda: argument_names(fun, treedef_tuple([tree, tree_structure({})])), name)
 
 
 @final
@@ -119,6 +125,7 @@ def jvp(fun: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool = Fa
             f"{tree} whereas tangents have tree structure {tangent_tree}."
         )
     xs = check_leaves(xs)
+    check_distinct("jvp", fun, xs, tree)
     flat = Flat(fun, tree, has_aux)
     outs, out_tangents, aux = jvp_flat(flat, xs, [_given_tangent(t, x) for t, x in zip(ts, xs, strict=True)])
     result = tree_unflatten(flat.out_tree, map(as_array, outs))
@@ -154,6 +161,7 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False, in_
     check_callable(fun)
     xs, tree = tree_flatten(primals)
     xs = check_leaves(xs)
+    check_distinct("linearize", fun, xs, tree)
     flat = Flat(fun, tree, has_aux)
     varying = _varying(xs, in_nzs, primals)
     outs, out_nonzero, program, aux = linearize_flat(flat, xs, varying, flat.debug_info("linearize"))
@@ -231,6 +239,7 @@ def vjp(
         raise NotImplementedError("reduce_axes argument to vjp is deprecated")
     xs, tree = tree_flatten(primals)
     xs = check_leaves(xs)
+    check_distinct("vjp", fun, xs, tree)
     result, pullback, aux, aux_tree = _vjp(fun, xs, tree, has_aux, _varying(xs, in_nzs, primals))
     if saveable_args is not True:
         pullback = pullback.without(saveable_flags(saveable_args, tree))

@@ -17,8 +17,9 @@ from typing import Any, Final, final
 import numpy as np
 
 from steno import lax
+from steno._native import ShapedArray
 from steno.core import dtypes
-from steno.core.aval import ShapedArray, TypedScalar, scalar_aval, scalar_value
+from steno.core.aval import TypedScalar, scalar_aval, scalar_value
 from steno.core.record import record
 from steno.core.refs import AbstractRef, Ref, is_ref
 from steno.core.trace import Tracer

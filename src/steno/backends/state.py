@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, final
 
 from steno import backends
+from steno._native import ShapedArray
 from steno.backends import finite
-from steno.core.aval import ShapedArray
 from steno.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Var, eval_jaxpr
 from steno.core.op import Op
 from steno.core.refs import Ref, is_ref

@@ -155,6 +155,9 @@ class Ref(metaclass=_RefMeta):
             return f"Ref(freed, {self.aval.inner_aval.str_short()})"
         return "Ref" + repr(self._array).removeprefix("Array")
 
+    def __reduce__(self) -> Any:
+        return Ref, (self.value, self.aval)
+
     def free(self) -> None:
         if self._array is None:
             raise RuntimeError(f"free_ref: the reference of type {self.aval} was freed before")

@@ -51,8 +51,8 @@ hypot = binary("hypot", _hypot_rule)
 
 def sinc(x: ArrayLike, /) -> Array:
     """sin(pi x) / (pi x); 1 at 0, and 0 at other integers."""
-    x = unary_operand("sinc", x)
-    return settled(_derivative(0)(convert(x, *to_inexact(*type_of(x)))), x)
+    v = unary_operand("sinc", x)
+    return settled(_derivative(0)(convert(v, *to_inexact(*type_of(v)))), x)
 
 
 @functools.cache

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, final
 
-from steno._native import current_trace
-from steno.core.aval import ShapedArray
+from steno._native import ShapedArray, current_trace
 from steno.core.jaxpr import ClosedJaxpr, eval_jaxpr
 from steno.core.op import Op
 from steno.core.refs import STATE, AbstractRef, is_ref_type
