@@ -1,6 +1,7 @@
 # make demo    the three lesson programs, compiled
 # make test    the test-suite (the real JAX, from PyPI, is its oracle, in an environment of its own)
 # make bench   workloads side by side with the real JAX
+# make random-programs   20,000 random programs under every transformation (COUNT=, SEED=, JOBS=)
 # make lint    formatter, linter, order of imports, type checker
 # make format  formats everything
 # make wheel   a wheel, in dist/
@@ -20,7 +21,7 @@ LESSONS := jit_speed see_tracer value_branch
 TESTS ?= tests
 export STENO_JAX_PYTHON ?= $(CURDIR)/$(JAX_VENV)/bin/python
 
-.PHONY: demo test bench lint format native wheel clean help
+.PHONY: demo test bench random-programs lint format native wheel clean help
 .DEFAULT_GOAL := help
 
 help:
@@ -54,6 +55,9 @@ test: native $(JAX_VENV)/.made
 bench: native $(JAX_VENV)/.made
 	@test -f $(BENCH)/compare.py || { echo "the workloads are not at $(BENCH): make bench BENCH=/path/to/them" >&2; exit 1; }
 	PYTHONPATH=src $(JAX_VENV)/bin/python $(BENCH)/compare.py --a $(CURDIR)/$(PY):steno --b $(CURDIR)/$(JAX_VENV)/bin/python:jax $(BENCH_ARGS)
+
+random-programs: native
+	$(PY) tools/random_programs.py --count $(or $(COUNT),20000) --seed $(or $(SEED),0) --jobs $(or $(JOBS),1)
 
 lint: $(VENV)/.made
 	$(VENV)/bin/ruff format --check

@@ -9,7 +9,7 @@ from typing import Any, Final, final
 from steno._native import ShapedArray, config_token, current_trace, global_config_token
 from steno.core import source
 from steno.core.aval import typeof
-from steno.core.jaxpr import ClosedJaxpr, DebugInfo, JaxprEqn
+from steno.core.jaxpr import ClosedJaxpr, DebugInfo, JaxprEqn, eval_jaxpr
 from steno.core.op import OPS, Op
 from steno.core.trace import JaxprTrace, JitTracer, Tracer, set_current_trace
 from steno.tracing import argument_names, parameters, trace_tree
@@ -57,8 +57,6 @@ def checkpoint(
     @functools.wraps(fun)
     def checkpointed(*args: Any, **kwargs: Any) -> Any:
         static = _static_positions(inner, positions, names, args)
-        if current_trace() is None:
-            return inner(*args, **kwargs)
         fixed = [(k, args[k]) for k in sorted(static)] + [(k, kwargs[k]) for k in sorted(kwargs) if k in names]
         dynamic = tuple(x for k, x in enumerate(args) if k not in static)
         named = {k: v for k, v in kwargs.items() if k not in names}
@@ -82,6 +80,8 @@ def checkpoint(
             found = trace_tree(call, tree, avals, "checkpoint / remat", user_fun=inner, positions=kept)
             if key is not None and not any(isinstance(c, Tracer) for c in found[0].consts):
                 programs[key] = found
+        if current_trace() is None:  # op by op: to compile it would not pay
+            return tree_unflatten(found[1], map(as_array, eval_jaxpr(found[0].jaxpr, found[0].consts, *values)))
         closed, consts = hoist_tracers(found[0])
         outs = remat_p(*consts, *values, jaxpr=closed, prevent_cse=prevent, differentiated=False, policy=policy)
         return tree_unflatten(found[1], outs)

@@ -11,7 +11,7 @@ from steno.core import source
 from steno.core.aval import typeof
 from steno.core.jaxpr import DebugInfo
 from steno.core.trace import trace_to_jaxpr
-from steno.custom_derivatives import as_positional
+from steno.custom_derivatives import Decorated, as_positional
 from steno.lax.control_flow.loops import map as lax_map
 from steno.transforms.batching import element_aval
 from steno.transforms.custom_batch import AbstractCustomVmap, call_custom_vmap
@@ -21,7 +21,7 @@ from steno.tree_util import PyTreeDef, tree_flatten, tree_map, tree_unflatten
 
 
 @final
-class custom_vmap:
+class custom_vmap(Decorated):
     """A function with a rule for what `vmap` makes of it.
 
     `f.def_vmap(rule)`: `rule(axis_size, in_batched, *args) -> (result, out_batched)`. Arguments that are batched have their batch axis in
@@ -79,15 +79,15 @@ class _Call(AbstractCustomVmap):
         elements = [element_aval(typeof(x), 0) if b else typeof(x) for x, b in zip(args, batched, strict=True)]
         trace_to_jaxpr(self.run, elements, DebugInfo("custom_vmap", source.function_info(self.fun)))
         known = self.out_tree
-        if known != out_tree:
-            raise ValueError(
-                f"structure of output returned by {about} does not match that of original custom-vmapped function.\n"
-                f"Original output: {known}\nRule output: {out_tree}"
-            )
         if flags_tree != out_tree:
             raise ValueError(
                 f"structure of output value and output batching specification returned by {about} do not match.\n"
                 f"Output values: {out_tree}\nBatching spec: {flags_tree}"
+            )
+        if known != out_tree:
+            raise ValueError(
+                f"structure of output returned by {about} does not match that of original custom-vmapped function.\n"
+                f"Original output: {known}\nRule output: {out_tree}"
             )
         outs = [as_value(y) for y in outs]
         for k, (y, b) in enumerate(zip(outs, flags, strict=True)):
@@ -105,6 +105,9 @@ def sequential_vmap(f: Callable[..., Any]) -> custom_vmap:
     def rule(axis_size: int, in_batched: list[Any], *args: Any) -> tuple[Any, Any]:
         leaves, tree = tree_flatten(args)
         batched, _ = tree_flatten(in_batched)
+        if not any(batched):
+            out = f(*args)
+            return out, tree_map(lambda _: False, out)
 
         def one(xs: list[Any]) -> Any:
             given = iter(xs)

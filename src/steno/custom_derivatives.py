@@ -120,7 +120,7 @@ def _signature(fun: Callable[..., Any]) -> inspect.Signature | None:
 
 
 def as_positional(kind: str, fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-    """All arguments by position, defaults included. TypeError if that is impossible."""
+    """All arguments by position, defaults included but those of keyword-only parameters. TypeError if that is impossible."""
     try:
         signature = _signature(fun)
     except TypeError:  # an unhashable callable
@@ -135,10 +135,11 @@ def as_positional(kind: str, fun: Callable[..., Any], args: tuple[Any, ...], kwa
     except TypeError as err:
         raise TypeError(f"{about} Binding failed with the error:\n{err}") from None
     bound.apply_defaults()
-    if bound.kwargs:
+    unplaced = [k for k in bound.kwargs if k in kwargs]
+    if unplaced:
         raise TypeError(
             f"{about} Binding failed with the error:\nThe following keyword arguments could not be resolved to positions: "
-            f"{', '.join(bound.kwargs)}"
+            f"{', '.join(unplaced)}"
         )
     return bound.args
 
@@ -198,11 +199,23 @@ class Split:
         return out
 
 
+class Decorated:
+    """A function with rules of its own. Methods that set rules (`defjvp`, `def_vmap`, ...) and that it has not itself are those of the function
+    it was made of, if that has such."""
+
+    fun: Callable[..., Any]
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("def") and isinstance(self.fun, Decorated):
+            return getattr(self.fun, name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+
+
 # custom_jvp
 
 
 @final
-class custom_jvp:
+class custom_jvp(Decorated):
     """A function with a rule for its forward-mode derivative, from which reverse mode follows too.
 
     `f.defjvp(rule)`: `rule(primals, tangents) -> (result, tangent of the result)`, where `primals` and `tangents` are tuples of the
@@ -289,15 +302,24 @@ class _JvpCall(AbstractCustomJvp):
             raise TypeError(
                 f"{about} must produce a pair (list or tuple of length two) representing primal and tangent outputs, but got {pair}."
             )
-        outs, self.out_tree = tree_flatten(pair[0])
+        outs, out_tree = tree_flatten(pair[0])
         out_tangents, tangent_tree = tree_flatten(pair[1])
-        if self.out_tree != tangent_tree:
+        if out_tree != tangent_tree:
             raise TypeError(
-                f"{about} must produce primal and tangent outputs with equal container (pytree) structures, but got {self.out_tree} and "
+                f"{about} must produce primal and tangent outputs with equal container (pytree) structures, but got {out_tree} and "
                 f"{tangent_tree} respectively."
             )
+        check_structure(about, self, out_tree)
         outs = [as_value(y) for y in outs]
         return outs, [_tangent(t, typeof(y)) for t, y in zip(out_tangents, outs, strict=True)]
+
+
+def check_structure(about: str, call: _JvpCall | _VjpCall, tree: PyTreeDef) -> None:
+    """Remembers the structure of a rule's primal output. TypeError if the function has run already and its result has another one."""
+    known = getattr(call, "out_tree", None)
+    if known is not None and known != tree:
+        raise TypeError(f"{about}: the primal output must have the structure of the function's own, which is {known}, but has {tree}")
+    call.out_tree = tree
 
 
 def _tangent(t: Any, aval: ShapedArray) -> Any:
@@ -318,7 +340,7 @@ def _tangent(t: Any, aval: ShapedArray) -> Any:
 
 
 @final
-class custom_vjp:
+class custom_vjp(Decorated):
     """A function with a rule for its reverse-mode derivative.
 
     `f.defvjp(fwd, bwd)`: `fwd(*args) -> (result, residuals)` runs instead of the function when it is differentiated, `bwd(residuals,
@@ -406,7 +428,8 @@ class _VjpCall(AbstractCustomVjp):
                 f"Custom VJP fwd rule {self.fwd_name} for function {self.name} must produce a pair (list or tuple of length two): the "
                 f"primal output, with the structure of the function's own, and residuals, which are handed to the bwd rule; got {pair}."
             )
-        outs, self.out_tree = tree_flatten(pair[0])
+        outs, out_tree = tree_flatten(pair[0])
+        check_structure(f"Custom VJP fwd rule {self.fwd_name} for function {self.name}", self, out_tree)
         residuals, residual_tree = tree_flatten(pair[1])
         for x in residuals:
             if is_ref(x) and not any(x is y for y in primals):
@@ -416,7 +439,7 @@ class _VjpCall(AbstractCustomVjp):
                 )
         outs = [as_value(y) for y in outs]
         in_avals = [typeof(x) for x in primals]
-        bwd = functools.partial(self._bwd, residual_tree, self.out_tree, in_avals)
+        bwd = functools.partial(self._bwd, residual_tree, out_tree, in_avals)
         functools.update_wrapper(bwd, self.owner.bwd or bwd)
         return outs, [as_value(x) for x in residuals], bwd
 
@@ -429,7 +452,8 @@ class _VjpCall(AbstractCustomVjp):
         return self._cotangents(tuple(out) if isinstance(out, list) else out, in_avals)
 
     def _cotangents(self, out: Any, in_avals: Sequence[ShapedArray]) -> list[Any]:
-        """The leaves of what bwd returned; None stands for zeros below it. TypeError or ValueError if they do not fit."""
+        """The leaves of what bwd returned. None stands for zeros below it, an array for itself at all leaves below. TypeError or ValueError if
+        they do not fit."""
         in_tree = self.split.tree
         _, got = tree_flatten(out)
         wrong = TypeError(
@@ -440,10 +464,9 @@ class _VjpCall(AbstractCustomVjp):
         if not isinstance(out, tuple):
             raise wrong
         leaves: list[Any] = []
-        shape = tree_unflatten(in_tree, [None] * in_tree.num_leaves)
-        if len(out) != len(shape):
-            raise wrong
         children = in_tree.children()
+        if len(out) != len(children):
+            raise wrong
         for ct, child in zip(out, children, strict=True):
             if ct is None:
                 leaves += [None] * child.num_leaves
@@ -456,9 +479,10 @@ class _VjpCall(AbstractCustomVjp):
 
     def _cotangent(self, k: int, ct: Any, aval: ShapedArray) -> Any:
         wanted = tangent_aval(aval)
-        if ct is None or type(ct) is SymbolicZero or type(ct) is Zero or not is_differentiable(aval):
+        symbolic = type(ct) is SymbolicZero or type(ct) is Zero
+        if ct is None or not is_differentiable(aval):
             return Zero(wanted)
-        got = typeof(ct)
+        got = ct.aval if symbolic else typeof(ct)
         if got.dtype == dtypes.float0:
             return Zero(wanted)
         if got.shape != wanted.shape:
@@ -467,6 +491,8 @@ class _VjpCall(AbstractCustomVjp):
                 f"same type as the args tuple of the primal function, but at output[{k}] the bwd rule produced an output of type "
                 f"{got.str_short()} corresponding to an input of type {aval.str_short()}, so the shapes do not match"
             )
+        if symbolic:
+            return Zero(wanted)
         ct = as_value(ct)
         if got.dtype != wanted.dtype:
             ct = OPS["convert_element_type"](ct, new_dtype=wanted.dtype, weak_type=False, sharding=None)
@@ -474,16 +500,11 @@ class _VjpCall(AbstractCustomVjp):
 
 
 def _flatten_up_to(tree: PyTreeDef, ct: Any) -> list[Any]:
-    """The leaves of a cotangent in which None may stand for a subtree. ValueError if the structures differ."""
+    """The leaves of a cotangent in which None or an array may stand for a subtree. ValueError if the structures differ."""
     leaves, got = tree_flatten(ct, is_leaf=lambda x: x is None)
     out: list[Any] = []
     for leaf, below in zip(leaves, got.flatten_up_to(tree_unflatten(tree, [_Leaf()] * tree.num_leaves)), strict=True):
-        if leaf is None:
-            out += [None] * len(tree_leaves(below))
-        elif type(below) is _Leaf:
-            out.append(leaf)
-        else:
-            raise ValueError("a leaf stands for a subtree")
+        out += [leaf] * len(tree_leaves(below))
     return out
 
 

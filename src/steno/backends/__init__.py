@@ -13,8 +13,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from steno.backends import finite
+from steno.core.aval import TypedScalar
 from steno.core.config import config, debug_infs, debug_nans
 from steno.core.errors import JaxRuntimeError
+from steno.core.interpret import to_array
 from steno.core.op import Op, set_eager
 from steno.core.trace import Tracer, escaped
 
@@ -55,6 +57,8 @@ def clear_caches() -> None:
 
 
 def _eager(op: Op, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    if op.impl is not None:
+        return op.impl(*[to_array(x.value, x.aval) if type(x) is TypedScalar else x for x in args], **params)
     try:
         return current().eager(op, args, params)
     except TypeError:

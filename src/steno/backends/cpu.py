@@ -14,6 +14,7 @@ from steno.core.aval import ShapedArray, typeof
 from steno.core.interpret import to_array, to_ndarray
 from steno.core.jaxpr import ClosedJaxpr
 from steno.core.op import Op
+from steno.core.trace import Tracer, escaped
 from steno.transforms.discharge import stateful, takes_refs
 
 HEAVY_NS = 50_000.0
@@ -31,6 +32,9 @@ class CpuExecutable:
     __slots__ = ("as_produced", "compiled", "in_avals", "native", "out_avals", "results")
 
     def __init__(self, compiled: Compiled) -> None:
+        for c in compiled.captured:
+            if isinstance(c, Tracer):
+                raise escaped(c)
         self.compiled = compiled
         self.in_avals = list(compiled.in_avals)
         self.out_avals = [v.aval for v in compiled.jaxpr.jaxpr.outvars]
@@ -82,7 +86,7 @@ def _forwarded(x: Any, aval: ShapedArray) -> ArrayImpl:
 def compile(program: ClosedJaxpr, *, donated: frozenset[int] = frozenset(), options: Any = None, quick: bool = False) -> Any:
     """A `CpuExecutable`, or, where references to mutable arrays go in or come out, a `StatefulExecutable`. `donated`: positions of the
     inputs whose memory results may take over. `options`: compiler options, a tuple of pairs. `quick`: of a single op. ValueError for
-    effects that a compiled program cannot have."""
+    effects that a compiled program cannot have, UnexpectedTracerError for tracers among its constants."""
     if takes_refs(program) or stateful(program):
         return compile_stateful(functools.partial(compile, options=options, quick=quick), program, donated)
     return CpuExecutable(compile_jaxpr(program, donated, quick))

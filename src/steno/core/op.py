@@ -5,7 +5,7 @@ Everything about an op is in its record; the tables of transformations, backends
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, final
+from typing import Any
 
 from steno._native import ShapedArray, current_trace
 from steno.core import source
@@ -17,9 +17,8 @@ OPS: dict[str, Op] = {}
 _TYPES_LIMIT = 4096
 
 
-@final
 class Op:
-    """One primitive operation.
+    """One primitive operation. Final, but for `extend.core.Primitive`: ops of users.
 
     name             JAX's primitive name; parameters have JAX's names too and are hashable
     typ              `typ(*avals, **params) -> aval | list of avals`: the result's type; raises what users see for bad operands
@@ -40,12 +39,14 @@ class Op:
     doc              `doc(results, operands, params) -> text`: an equation that prints otherwise than `results = op[params] operands`
     discharge        `discharge(*args, **params)`: an op on references as reads and writes of `Cell`s (transforms/discharge.py)
     makes_ref        it makes a reference: the transformations around see it although no operand is theirs
+    impl             `impl(*args, **params)`: what evaluates a user's op when nothing is traced; None: the backend does
+    listed           it is in `OPS`, the ops known by name
     """
 
     __slots__ = (
         "__dict__", "__weakref__", "_types", "accumulate", "aliases", "axis_names", "batch", "cost", "dce", "discharge", "doc", "effects",
-        "expand", "jvp", "linearize", "lower", "makes_ref", "multiple_results", "name", "oracle", "parse", "partial_eval", "samples",
-        "show", "subprograms", "transpose", "typ",
+        "expand", "impl", "jvp", "linearize", "lower", "makes_ref", "multiple_results", "name", "oracle", "parse", "partial_eval",
+        "samples", "show", "subprograms", "transpose", "typ",
     )  # fmt: skip
 
     def __init__(
@@ -75,8 +76,10 @@ class Op:
         doc: Callable[[Sequence[str], Sequence[str], dict[str, Any]], str] | None = None,
         discharge: Callable[..., Any] | None = None,
         makes_ref: bool = False,
+        impl: Callable[..., Any] | None = None,
+        listed: bool = True,
     ) -> None:
-        if name in OPS:
+        if listed and name in OPS:
             raise ValueError(f"there is already an op of the name {name!r}")
         self.name, self.typ, self.oracle, self.lower, self.expand = name, typ, oracle, lower, expand
         self.multiple_results = multiple_results
@@ -84,9 +87,10 @@ class Op:
         self.linearize, self.partial_eval, self.dce = linearize, partial_eval, dce
         self.effects, self.subprograms, self.aliases, self.cost = effects, subprograms, aliases, cost
         self.axis_names, self.samples, self.show, self.parse = axis_names, samples, show, parse
-        self.doc, self.discharge, self.makes_ref = doc, discharge, makes_ref
+        self.doc, self.discharge, self.makes_ref, self.impl = doc, discharge, makes_ref, impl
         self._types: dict[Any, Any] = {}
-        OPS[name] = self
+        if listed:
+            OPS[name] = self
 
     def __call__(self, *args: Any, **params: Any) -> Any:
         """Binds the op: an array or tracer, or a list of them for an op of multiple results."""
@@ -101,6 +105,8 @@ class Op:
         return self.name
 
     def __reduce__(self) -> Any:
+        if OPS.get(self.name) is not self:
+            raise TypeError(f"the op {self.name!r} cannot be pickled: it is a user's own")
         return _op_named, (self.name,)
 
     def types(self, avals: tuple[ShapedArray, ...], params: dict[str, Any]) -> Any:

@@ -86,10 +86,14 @@ def _find_names(jaxpr: Jaxpr) -> frozenset[Any]:
 
 @final
 class BatchTrace(Trace):
-    __slots__ = ("axis", "over", "parent", "places")
+    """`tag`: what the values of this map have in common. A rule that runs later for the same map does so under another trace of that tag, so
+    that it may refer to the map's values."""
 
-    def __init__(self, parent: Trace | None, axis: Axis) -> None:
+    __slots__ = ("axis", "over", "parent", "places", "tag")
+
+    def __init__(self, parent: Trace | None, axis: Axis, tag: object = None) -> None:
         self.parent, self.axis, self.over = parent, axis, False
+        self.tag = object() if tag is None else tag
         self.places = table_of_places()
 
     def __repr__(self) -> str:
@@ -107,8 +111,9 @@ class BatchTrace(Trace):
         """Values and their batch axes."""
         values: list[Any] = []
         dims: list[int | None] = []
+        tag = self.tag
         for x in args:
-            if type(x) is BatchTracer and x._trace is self:
+            if type(x) is BatchTracer and x._trace.tag is tag:
                 values.append(x.value)
                 dims.append(x.dim)
             else:
@@ -125,7 +130,8 @@ class BatchTrace(Trace):
         return out
 
     def process(self, op: Op, args: Sequence[Any], params: dict[str, Any]) -> Any:
-        batched = any(type(x) is BatchTracer and x._trace is self for x in args)
+        tag = self.tag
+        batched = any(type(x) is BatchTracer and x._trace.tag is tag for x in args)
         if not batched and not op.makes_ref and not (self.axis.name is not None and self.axis.name in used_axis_names(op, params)):
             previous = swap_trace(self.parent)
             try:
@@ -151,11 +157,11 @@ class BatchTrace(Trace):
 
 
 def batch_flat(
-    fun: Callable[..., Sequence[Any]], axis: Axis, args: Sequence[Any], dims: Sequence[int | None]
+    fun: Callable[..., Sequence[Any]], axis: Axis, args: Sequence[Any], dims: Sequence[int | None], tag: object = None
 ) -> tuple[list[Any], list[int | None]]:
     """Runs `fun`, a function of flat values that returns a flat sequence, on each element of the batch. The results and their batch
-    axes."""
-    trace = BatchTrace(current_trace(), axis)
+    axes. `tag`: that of the map this belongs to, if it has one."""
+    trace = BatchTrace(current_trace(), axis, tag)
     previous = swap_trace(trace)
     try:
         with named_axis(axis):

@@ -80,7 +80,7 @@ def call_custom_jvp(call: AbstractCustomJvp, args: Values) -> list[Any]:
         return [trace.join(y, t) for y, t in zip(outs, out_tangents, strict=True)]
     if isinstance(trace, BatchTrace):
         values, dims = trace.split(args)
-        batched = BatchedJvp(call, trace.axis, tuple(dims), None, trace.parent is not None)
+        batched = BatchedJvp(call, trace.axis, tuple(dims), None, trace.tag)
         with set_current_trace(trace.parent):
             outs = call_custom_jvp(batched, values)
         assert batched.out_dims is not None
@@ -119,23 +119,20 @@ def hoist_tracers(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, list[Any]]:
 
 @final
 class BatchedJvp(AbstractCustomJvp):
-    """A bundle for whole batches. `out_dims`: where the results' batch axes are, once known; with `forced` all results are batched, so
-    that the rule can give what the function gave."""
+    """A bundle for whole batches. `out_dims`: where the results' batch axes are, once known. `tag`: that of the map, whose values function
+    and rule may refer to."""
 
-    __slots__ = ("axis", "call", "dims", "forced", "name", "out_dims", "rule_name", "symbolic_zeros")
+    __slots__ = ("axis", "call", "dims", "name", "out_dims", "rule_name", "symbolic_zeros", "tag")
 
-    def __init__(self, call: AbstractCustomJvp, axis: Axis, dims: Dims, out_dims: Dims | None, forced: bool) -> None:
-        self.call, self.axis, self.dims, self.out_dims, self.forced = call, axis, dims, out_dims, forced
+    def __init__(self, call: AbstractCustomJvp, axis: Axis, dims: Dims, out_dims: Dims | None, tag: object) -> None:
+        self.call, self.axis, self.dims, self.out_dims, self.tag = call, axis, dims, out_dims, tag
         self.name, self.rule_name, self.symbolic_zeros = call.name, call.rule_name, call.symbolic_zeros
 
     def run(self, *args: Any) -> list[Any]:
-        outs, dims = batch_flat(self.call.run, self.axis, args, self.dims)
-        return self._placed(outs, dims)
-
-    def _placed(self, outs: Values, dims: Sequence[int | None]) -> list[Any]:
+        outs, dims = batch_flat(self.call.run, self.axis, args, self.dims, self.tag)
         if self.out_dims is None:
-            self.out_dims = tuple(0 if d is None and self.forced else d for d in dims)
-        return [_to(y, d, w, self.axis) for y, d, w in zip(outs, dims, self.out_dims, strict=True)]
+            self.out_dims = _settled(dims, self.dims)
+        return _placed(self.name, outs, dims, self.out_dims, self.axis)
 
     def rule(self, primals: Values, tangents: Values) -> tuple[list[Any], list[Any]]:
         nonzero = [type(t) is not Zero for t in tangents]
@@ -152,26 +149,52 @@ class BatchedJvp(AbstractCustomJvp):
 
         given = [*primals, *(t for t, nz in zip(tangents, nonzero, strict=True) if nz)]
         given_dims = [*self.dims, *(d for d, nz in zip(self.dims, nonzero, strict=True) if nz)]
-        values, dims = batch_flat(element, self.axis, given, given_dims)
+        values, dims = batch_flat(element, self.axis, given, given_dims, self.tag)
         m = len(out_zero)
         moving = iter(zip(values[m:], dims[m:], strict=True))
         pairs = [None if z else next(moving) for z in out_zero]
         if self.out_dims is None:
             of_tangents = [None if p is None else p[1] for p in pairs]
-            self.out_dims = tuple(
-                d if d is not None else 0 if t is not None or self.forced else None for d, t in zip(dims[:m], of_tangents, strict=True)
-            )
-        outs = [_to(y, d, w, self.axis) for y, d, w in zip(values[:m], dims[:m], self.out_dims, strict=True)]
-        out_tangents = [zero_of(y) if p is None else _to(*p, w, self.axis) for y, p, w in zip(outs, pairs, self.out_dims, strict=True)]
+            self.out_dims = tuple(d if d is not None else None if t is None else 0 for d, t in zip(dims[:m], of_tangents, strict=True))
+        check_count(self.name, m, len(self.out_dims))
+        outs = _placed(self.name, values[:m], dims[:m], self.out_dims, self.axis)
+        out_tangents = [
+            zero_of(y) if p is None else _to(self.name, k, *p, w, self.axis)
+            for k, (y, p, w) in enumerate(zip(outs, pairs, self.out_dims, strict=True))
+        ]
         return outs, out_tangents
 
 
-def _to(y: Any, dim: int | None, wanted: int | None, axis: Axis) -> Any:
-    return y if wanted is None and dim is None else to_dim(y, dim, wanted or 0, axis.size)
+def _settled(out_dims: Sequence[int | None], in_dims: Dims) -> Dims:
+    """Where the batch axes of a call's results are. Where a program is recorded and an argument is batched, all have one, so that a rule
+    that runs later can give what the function gave."""
+    trace = current_trace()
+    forced = not (trace is None or trace.evaluates()) and any(d is not None for d in in_dims)
+    return tuple(0 if d is None and forced else d for d in out_dims)
+
+
+def _placed(name: str, outs: Values, dims: Sequence[int | None], wanted: Dims, axis: Axis) -> list[Any]:
+    return [_to(name, k, y, d, w, axis) for k, (y, d, w) in enumerate(zip(outs, dims, wanted, strict=True))]
+
+
+def _to(name: str, k: int, y: Any, dim: int | None, wanted: int | None, axis: Axis) -> Any:
+    if wanted is None and dim is not None:
+        raise ValueError(
+            f"a custom rule of {name}: under vmap result {k} differs from element to element of the mapped axis {axis.name!r}, but the "
+            "function's own does not"
+        )
+    return y if dim is None and wanted is None else to_dim(y, dim, wanted, axis.size)
+
+
+def check_count(name: str, got: int, wanted: int) -> None:
+    """TypeError unless a rule gave as many results as the function."""
+    if got != wanted:
+        raise TypeError(f"a custom rule of {name} must produce the {wanted} primal outputs that the function itself gives, but gave {got}")
 
 
 def check_primals(name: str, outs: Values, avals: Sequence[ShapedArray]) -> None:
     """TypeError unless a rule gave results of the function's types."""
+    check_count(name, len(outs), len(avals))
     for k, (y, a) in enumerate(zip(outs, avals, strict=True)):
         got = typeof(y)
         if (got.shape, got.dtype) != (a.shape, a.dtype):
@@ -217,9 +240,10 @@ def _custom_jvp_jvp(
 
 
 def _batched_program(call_jaxpr: ClosedJaxpr, axis: Axis, dims: Sequence[int | None]) -> tuple[ClosedJaxpr, Dims]:
-    """The program on a batch, with every result batched."""
+    """The program on a batch, with its results batched as `_settled` says."""
     program, out_dims = batch_program(call_jaxpr, axis, dims)
-    if None in out_dims:
+    settled = _settled(out_dims, tuple(dims))
+    if settled != out_dims:
         return batch_with_dims(call_jaxpr, axis, tuple(dims), False, tuple(d is None for d in out_dims))
     return program, out_dims
 
@@ -228,7 +252,7 @@ def _custom_jvp_batch(
     axis: Axis, args: Values, dims: Sequence[int | None], *, call_jaxpr: ClosedJaxpr, jvp: AbstractCustomJvp, num_consts: int, **rest: Any
 ) -> tuple[list[Any], list[int | None]]:
     program, out_dims = _batched_program(call_jaxpr, axis, dims)
-    batched = BatchedJvp(jvp, axis, tuple(dims[num_consts:]), out_dims, True)
+    batched = BatchedJvp(jvp, axis, tuple(dims[num_consts:]), out_dims, None)
     return custom_jvp_call(*args, call_jaxpr=program, jvp=batched, num_consts=num_consts, **rest), list(out_dims)
 
 
@@ -290,7 +314,7 @@ def call_custom_vjp(call: AbstractCustomVjp, args: Values) -> list[Any]:
         return [trace.join(y, t) for y, t in zip(outs, out_tangents, strict=True)]
     if isinstance(trace, BatchTrace):
         values, dims = trace.split(args)
-        batched = BatchedVjp(call, trace.axis, tuple(dims), None, trace.parent is not None)
+        batched = BatchedVjp(call, trace.axis, tuple(dims), None, trace.tag)
         with set_current_trace(trace.parent):
             outs = call_custom_vjp(batched, values)
         assert batched.out_dims is not None
@@ -330,23 +354,20 @@ def linear_part(call: AbstractCustomVjp, primals: Values, tangents: Values) -> t
 class BatchedVjp(AbstractCustomVjp):
     """A bundle for whole batches; see `BatchedJvp`."""
 
-    __slots__ = ("axis", "bwd_name", "call", "dims", "forced", "fwd_name", "name", "out_dims", "symbolic_zeros")
+    __slots__ = ("axis", "bwd_name", "call", "dims", "fwd_name", "name", "out_dims", "symbolic_zeros", "tag")
 
-    def __init__(self, call: AbstractCustomVjp, axis: Axis, dims: Dims, out_dims: Dims | None, forced: bool) -> None:
-        self.call, self.axis, self.dims, self.out_dims, self.forced = call, axis, dims, out_dims, forced
+    def __init__(self, call: AbstractCustomVjp, axis: Axis, dims: Dims, out_dims: Dims | None, tag: object) -> None:
+        self.call, self.axis, self.dims, self.out_dims, self.tag = call, axis, dims, out_dims, tag
         self.name, self.fwd_name, self.bwd_name, self.symbolic_zeros = call.name, call.fwd_name, call.bwd_name, call.symbolic_zeros
 
     def run(self, *args: Any) -> list[Any]:
-        outs, dims = batch_flat(self.call.run, self.axis, args, self.dims)
-        return self._placed(outs, dims)
-
-    def _placed(self, outs: Values, dims: Sequence[int | None]) -> list[Any]:
+        outs, dims = batch_flat(self.call.run, self.axis, args, self.dims, self.tag)
         if self.out_dims is None:
-            self.out_dims = tuple(0 if d is None and self.forced else d for d in dims)
-        return [_to(y, d, w, self.axis) for y, d, w in zip(outs, dims, self.out_dims, strict=True)]
+            self.out_dims = _settled(dims, self.dims)
+        return _placed(self.name, outs, dims, self.out_dims, self.axis)
 
     def fwd(self, primals: Values, nonzero: Sequence[bool]) -> tuple[list[Any], list[Any], Pull]:
-        axis, count, pull = self.axis, 0, None
+        axis, tag, count, pull = self.axis, self.tag, 0, None
 
         def element(*xs: Any) -> list[Any]:
             nonlocal count, pull
@@ -354,8 +375,11 @@ class BatchedVjp(AbstractCustomVjp):
             count = len(outs)
             return [*outs, *residuals]
 
-        values, dims = batch_flat(element, axis, primals, self.dims)
-        outs = self._placed(values[:count], dims[:count])
+        values, dims = batch_flat(element, axis, primals, self.dims, tag)
+        if self.out_dims is None:
+            self.out_dims = tuple(dims[:count])
+        check_count(self.name, count, len(self.out_dims))
+        outs = _placed(self.name, values[:count], dims[:count], self.out_dims, axis)
         out_dims, residual_dims, in_dims = self.out_dims, dims[count:], self.dims
         one_pull: Any = pull
 
@@ -374,7 +398,7 @@ class BatchedVjp(AbstractCustomVjp):
                 kinds[:] = [None if ct is None or type(ct) is Zero else True for ct in out]
                 return [ct for ct, kind in zip(out, kinds, strict=True) if kind]
 
-            pulled, pulled_dims = batch_flat(element_pull, axis, [*residuals, *given], [*residual_dims, *given_dims])
+            pulled, pulled_dims = batch_flat(element_pull, axis, [*residuals, *given], [*residual_dims, *given_dims], tag)
             moving = iter(zip(pulled, pulled_dims, strict=True))
             return [None if kind is None else _summed(*next(moving), d, axis) for kind, d in zip(kinds, in_dims, strict=True)]
 
@@ -401,7 +425,7 @@ def _custom_vjp_batch(
     axis: Axis, args: Values, dims: Sequence[int | None], *, call_jaxpr: ClosedJaxpr, fwd: AbstractCustomVjp, num_consts: int, **rest: Any
 ) -> tuple[list[Any], list[int | None]]:
     program, out_dims = _batched_program(call_jaxpr, axis, dims)
-    batched = BatchedVjp(fwd, axis, tuple(dims[num_consts:]), out_dims, True)
+    batched = BatchedVjp(fwd, axis, tuple(dims[num_consts:]), out_dims, None)
     return custom_vjp_call(*args, call_jaxpr=program, fwd=batched, num_consts=num_consts, **rest), list(out_dims)
 
 

@@ -11,7 +11,7 @@ from steno.core.interpret import interpret
 from steno.core.jaxpr import ClosedJaxpr, DebugInfo, eval_jaxpr
 from steno.core.op import Op
 from steno.core.trace import set_current_trace, trace_to_jaxpr
-from steno.transforms.batching import BatchTrace, batch_program
+from steno.transforms.batching import BatchTrace, batch_flat, batch_program
 from steno.transforms.custom import hoist_tracers
 from steno.transforms.forward import JVPTrace, jvp_flat
 from steno.transforms.linearize import LinearizeTrace
@@ -62,6 +62,10 @@ class VmapOfJvp(AbstractCustomVmap):
         of_primals, given = list(batched[: len(primals)]), iter(batched[len(primals) :])
         of_tangents = [next(given) if nz else b for b, nz in zip(of_primals, self.nonzero, strict=True)]
         either = tuple(a or b for a, b in zip(of_primals, of_tangents, strict=True))
+        if not any(a and b for a, b in zip(of_primals, of_tangents, strict=True)):
+            found = self._of_each(size, of_primals, of_tangents, primals, tangents)
+            if found is not None:
+                return found
         primals = [to_front(x, 0 if b else None, size) if e else x for x, b, e in zip(primals, of_primals, either, strict=True)]
         tangents = [
             zero_of(x) if type(t) is Zero else to_front(t, 0 if b else None, size) if e else t
@@ -75,6 +79,33 @@ class VmapOfJvp(AbstractCustomVmap):
 
         outs, out_tangents, _ = jvp_flat(run, primals, tangents)
         return [*outs, *map(instantiate, out_tangents)], [*out_batched, *out_batched]
+
+    def _of_each(
+        self, size: int, of_primals: Sequence[bool], of_tangents: Sequence[bool], primals: Values, tangents: Values
+    ) -> tuple[list[Any], list[bool]] | None:
+        """Where no argument has values and tangents that are batched together: the derivative of a call of the rule for arguments that are
+        not batched, mapped over what is. None if the rule batches its results even so."""
+        moving = [type(t) is not Zero for t in tangents]
+        unbatched = (False,) * len(primals)
+        n, axis = len(primals), Axis(None, size)
+        out_batched: list[bool] = []
+
+        def element(*xs: Any) -> list[Any]:
+            given = iter(xs[n:])
+            ts = [next(given) if m else zero_of(x) for x, m in zip(xs[:n], moving, strict=True)]
+            outs, out_tangents, _ = jvp_flat(run, xs[:n], ts)
+            return [*outs, *map(instantiate, out_tangents)]
+
+        def run(*xs: Any) -> tuple[list[Any], tuple[()]]:
+            outs, out_batched[:] = self.call.rule(size, unbatched, xs)
+            return outs, ()
+
+        flags = [*of_primals, *(b for b, m in zip(of_tangents, moving, strict=True) if m)]
+        values = [*primals, *(t for t, m in zip(tangents, moving, strict=True) if m)]
+        outs, dims = batch_flat(element, axis, values, [0 if b else None for b in flags])
+        if any(out_batched):
+            return None
+        return [y if d is None else to_front(y, d, size) for y, d in zip(outs, dims, strict=True)], [d is not None for d in dims]
 
 
 def call_custom_vmap(call: AbstractCustomVmap, args: Values) -> list[Any]:

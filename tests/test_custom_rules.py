@@ -1,0 +1,363 @@
+"""Functions with rules of their own, under every transformation: what they close over, collectives, structure, results that only a rule
+batches, keyword-only arguments, methods of the function below."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import steno
+import steno.numpy as snp
+from steno import lax
+from steno.custom_batching import custom_vmap, sequential_vmap
+from steno.errors import TracerBoolConversionError, UnexpectedTracerError
+from steno.test_util import check_grads
+from steno.tree_util import register_pytree_node
+
+XS = np.arange(3, dtype=np.float32)
+
+
+# What a function and its rules close over
+
+
+def closing_over_jvp(x: Any) -> Any:
+    """y -> x y, whose derivative by its rule is 3 x."""
+
+    @steno.custom_jvp
+    def g(y: Any) -> Any:
+        return x * y
+
+    g.defjvp(lambda primals, tangents: (g(*primals), 3 * x * tangents[0]))
+    return g
+
+
+def closing_over_vjp(x: Any) -> Any:
+    @steno.custom_vjp
+    def g(y: Any) -> Any:
+        return x * y
+
+    g.defvjp(lambda y: (g(y), None), lambda _, ct: (3 * x * ct,))
+    return g
+
+
+def closing_over_residual(x: Any) -> Any:
+    @steno.custom_vjp
+    def g(y: Any) -> Any:
+        return x * y
+
+    g.defvjp(lambda y: (g(y), x), lambda x, ct: (3 * x * ct,))
+    return g
+
+
+MAKERS = [closing_over_jvp, closing_over_vjp, closing_over_residual]
+PROGRAMS: list[tuple[str, Callable[[Any], Any], Any]] = [
+    ("vmap", lambda g: steno.vmap(lambda x: g(x)(2.0))(XS), 2 * XS),
+    ("grad of vmap", lambda g: steno.grad(lambda z: steno.vmap(lambda x: g(x)(z))(XS).sum())(2.0), 9.0),
+    ("vmap of grad", lambda g: steno.vmap(lambda x: steno.grad(lambda z: g(x)(z))(2.0))(XS), 3 * XS),
+    ("vmap of jit of grad", lambda g: steno.vmap(lambda x: steno.jit(steno.grad(lambda z: g(x)(z)))(2.0))(XS), 3 * XS),
+    ("second derivative", lambda g: steno.grad(steno.grad(lambda z: steno.vmap(lambda x: g(x)(z * z))(XS).sum()))(2.0), 18.0),
+    ("vmap of grad of vmap", lambda g: steno.vmap(lambda a: steno.grad(lambda z: steno.vmap(lambda x: g(x)(z))(XS * a).sum())(2.0))(XS), 9 * XS),
+    ("grad of vmap of vmap", lambda g: steno.grad(lambda z: steno.vmap(lambda a: steno.vmap(lambda x: g(x)(z * a))(XS))(XS).sum())(2.0), 27.0),
+    ("both axes", lambda g: steno.vmap(lambda a: steno.vmap(lambda x: steno.grad(lambda z: g(x * a)(z))(2.0))(XS))(XS), 3 * np.outer(XS, XS)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("jitted", [False, True])
+@pytest.mark.parametrize("make", MAKERS)
+@pytest.mark.parametrize(("program", "wanted"), [p[1:] for p in PROGRAMS], ids=[p[0] for p in PROGRAMS])
+def test_functions_and_rules_refer_to_values_of_a_map_around_them(program: Any, wanted: Any, make: Any, jitted: bool) -> None:
+    run = functools.partial(program, make)
+    np.testing.assert_allclose((steno.jit(run) if jitted else run)(), wanted, rtol=1e-6)
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_what_is_closed_over_has_no_derivative(make: Any) -> None:
+    with pytest.raises(UnexpectedTracerError, match="Encountered an unexpected tracer"):
+        steno.grad(lambda x: make(x)(x))(3.0)
+
+
+@pytest.mark.parametrize("make", MAKERS[1:])
+def test_values_of_a_map_do_not_reach_rules_of_loops_within(make: Any) -> None:
+    def f(x: Any, z: Any) -> Any:
+        return lax.scan(lambda c, _: (make(x)(c), None), z, None, length=2)[0]
+
+    with pytest.raises(UnexpectedTracerError, match="Encountered an unexpected tracer"):
+        steno.grad(lambda z: steno.vmap(lambda x: f(x, z))(XS).sum())(2.0)
+
+
+def test_arguments_without_derivatives_may_be_elements_of_a_batch() -> None:
+    @functools.partial(steno.custom_jvp, nondiff_argnums=(0,))
+    def f(x: Any, y: Any) -> Any:
+        return x * y
+
+    f.defjvp(lambda x, primals, tangents: (f(x, *primals), 5 * x * tangents[0]))
+    y, t = steno.jvp(lambda y: steno.vmap(f)(XS, y), (XS,), (np.ones_like(XS),))
+    np.testing.assert_allclose(y, XS * XS)
+    np.testing.assert_allclose(t, 5 * XS)
+
+
+# What is batched
+
+
+def summed() -> Any:
+    @steno.custom_jvp
+    def f(x: Any) -> Any:
+        return lax.psum(x, "i")
+
+    f.defjvp(lambda primals, tangents: (lax.psum(primals[0], "i"), tangents[0]))
+    return f
+
+
+def summed_vjp() -> Any:
+    @steno.custom_vjp
+    def f(x: Any) -> Any:
+        return lax.psum(x, "i")
+
+    f.defvjp(lambda x: (lax.psum(x, "i"), None), lambda _, ct: (ct,))
+    return f
+
+
+@pytest.mark.parametrize("make", [summed, summed_vjp])
+@pytest.mark.parametrize("jitted", [False, True])
+def test_a_collective_of_what_is_not_batched_gives_what_is_not_batched(make: Any, jitted: bool) -> None:
+    f = make()
+    mapped = steno.vmap(lambda _, x: f(x), axis_name="i", in_axes=(0, None), out_axes=None)
+    assert float((steno.jit(mapped) if jitted else mapped)(XS, 2.0)) == 6.0
+    recorded = steno.make_jaxpr(f, axis_env=[("i", 3)])(2.0)
+    run = steno.vmap(
+        lambda _, x: steno.core.eval_jaxpr(recorded.jaxpr, recorded.consts, x)[0], axis_name="i", in_axes=(0, None), out_axes=None
+    )
+    assert float(run(XS, 2.0)) == 6.0
+
+
+def test_a_rule_may_batch_what_the_function_does_not() -> None:
+    @steno.custom_jvp
+    def f(x: Any) -> Any:
+        return np.zeros(x.shape, x.dtype)
+
+    f.defjvp(lambda primals, tangents: (f(*primals), tangents[0]))
+    total = lambda g: lambda x: g(steno.vmap(f))(x).sum()  # noqa: E731
+    for derive in (
+        steno.grad(total(lambda h: h)),
+        steno.grad(total(steno.jit)),
+        steno.jit(steno.grad(total(lambda h: h))),
+        steno.vmap(steno.grad(f)),
+        steno.jit(steno.vmap(steno.grad(f))),
+    ):
+        np.testing.assert_allclose(derive(XS), np.ones(3))
+
+
+def test_a_rule_that_alone_is_batched_is_named() -> None:
+    @steno.custom_jvp
+    def f(x: Any) -> Any:
+        return x + 1.0
+
+    f.defjvp(lambda primals, tangents: (f(*primals), tangents[0] * lax.axis_index("i")))
+
+    def total(c: Any, call: Any) -> Any:
+        return steno.vmap(lambda x: x * call(c), axis_name="i")(XS).sum()
+
+    assert float(steno.grad(lambda c: total(c, f))(1.0)) == 5.0
+    with pytest.raises(ValueError, match="custom rule of f: under vmap result 0 differs from element to element of the mapped axis 'i'"):
+        steno.grad(lambda c: steno.jit(total, static_argnums=1)(c, f))(1.0)
+
+
+# Structure and types of what rules return
+
+
+def in_loop(f: Any) -> Any:
+    return lambda x: lax.scan(lambda c, _: (f(c), None), x, None, length=1)[0]
+
+
+WRONG = [(lambda x: (x, x), "structure"), (lambda x: snp.zeros(3), r"float32\[(2,)?3\]"), (lambda x: [x], "structure")]
+
+
+@pytest.mark.parametrize(("result", "message"), WRONG)
+@pytest.mark.parametrize("mapped", [False, True])
+def test_rules_give_what_the_function_gives(result: Any, message: str, mapped: bool) -> None:
+    @steno.custom_jvp
+    def f(x: Any) -> Any:
+        return x
+
+    @f.defjvp
+    def f_jvp(primals: Any, tangents: Any) -> Any:
+        return result(primals[0]), result(tangents[0])
+
+    @steno.custom_vjp
+    def g(x: Any) -> Any:
+        return x
+
+    g.defvjp(lambda x: (result(x), None), lambda _, ct: (ct,))
+    around = steno.vmap if mapped else lambda h: h
+    x = np.ones(2, np.float32) if mapped else np.float32(1)
+    with pytest.raises(TypeError, match=message):
+        steno.jvp(around(in_loop(f)), (x,), (x,))
+    with pytest.raises(TypeError, match=message):
+        steno.grad(lambda x: snp.sum(around(in_loop(g))(x)))(x)
+
+
+def test_cotangents_may_be_prefixes_and_containers_need_not_hold_none() -> None:
+    class Strict(list[Any]):
+        pass
+
+    def unflatten(_: Any, children: Any) -> Strict:
+        assert all(c is not None for c in children)
+        return Strict(children)
+
+    register_pytree_node(Strict, lambda x: (tuple(x), None), unflatten)
+
+    @steno.custom_vjp
+    def f(xs: Any, y: Any) -> Any:
+        return xs[0] * y + xs[1]
+
+    for bwd in (lambda _, ct: (Strict([2 * ct, 2 * ct]), None), lambda _, ct: (2 * ct, None)):
+        f.defvjp(lambda xs, y: (f(xs, y), None), bwd)
+        got, of_y = steno.grad(f, argnums=(0, 1))(Strict([1.0, 2.0]), 3.0)
+        assert [float(x) for x in got] == [2.0, 2.0] and float(of_y) == 0.0
+
+
+def test_symbolic_cotangents_have_the_shapes_of_arguments() -> None:
+    @steno.custom_vjp
+    def f(x: Any, y: Any, z: Any) -> Any:
+        return x, y, z
+
+    def bwd(_: Any, cts: Any) -> Any:
+        x, y, z = cts
+        return y, x, z
+
+    f.defvjp(lambda x, y, z: (f(x.value, y.value, z.value), None), bwd, symbolic_zeros=True)
+    with pytest.raises(ValueError, match="bwd rule bwd"):
+        steno.grad(lambda x, y, z: f(x, y, z)[2].sum())(np.ones(1, np.float32), np.ones(2, np.float32), np.ones(3, np.float32))
+
+
+# Arguments and methods
+
+
+def test_keyword_only_arguments_keep_their_defaults() -> None:
+    def fun(x: Any, y: Any, a: Any) -> Any:
+        return x + y * a
+
+    bound = functools.partial(fun, a=0.5)
+    f = steno.custom_jvp(bound)
+    f.defjvp(lambda primals, tangents: steno.jvp(bound, primals, tangents))
+    assert [float(t) for t in steno.grad(lambda xs: f(*xs))((1.0, 2.0))] == [1.0, 0.5]
+    with pytest.raises(TypeError, match="could not be resolved to positions: a"):
+        f(1.0, 2.0, a=3.0)
+
+
+@pytest.mark.parametrize("derivative", [steno.custom_jvp, steno.custom_vjp])
+def test_methods_of_the_function_below_set_its_rules(derivative: Any) -> None:
+    name = "defjvp" if derivative is steno.custom_jvp else "defvjp"
+    for first, second in itertools.permutations([derivative, custom_vmap]):
+        f = second(first(snp.sin))
+        assert callable(f.def_vmap) and callable(getattr(f, name))
+        with pytest.raises(AttributeError, match="no attribute 'define'"):
+            f.define
+    with pytest.raises(AttributeError, match="no attribute 'def_vmap'"):
+        derivative(snp.sin).def_vmap
+
+
+def test_custom_vmap_below_custom_vjp() -> None:
+    @steno.custom_vjp
+    @custom_vmap
+    def f(x: Any, y: Any) -> Any:
+        return snp.sin(x) * y
+
+    @f.def_vmap
+    def rule(size: int, batched: Any, x: Any, y: Any) -> Any:
+        return snp.cos(x) * y, True
+
+    f.defvjp(lambda x, y: (f(x, y), (x, y)), lambda res, ct: (5 * ct, res[0] * ct))
+    np.testing.assert_allclose(steno.vmap(f)(XS, XS), np.cos(XS) * XS, rtol=1e-6)
+    assert float(steno.grad(f)(1.0, 2.0)) == 5.0
+
+
+# custom_vmap and derivatives
+
+
+def test_rules_of_maps_see_what_is_batched_in_value_and_tangent() -> None:
+    seen: list[list[bool]] = []
+
+    @custom_vmap
+    def f(x: Any, y: Any) -> Any:
+        return snp.sin(x) * y
+
+    @f.def_vmap
+    def rule(size: int, batched: list[bool], x: Any, y: Any) -> Any:
+        seen.append(list(batched))
+        return snp.cos(x) * y, any(batched)
+
+    np.testing.assert_allclose(steno.jacfwd(f)(XS, 2.0), np.diag(-2 * np.sin(XS)), atol=1e-6)
+    along = lambda a, b, c, d: steno.jvp(f, (a, b), (c, d))  # noqa: E731
+    for axes, wanted in [((0, None, None, 0), [False, False]), ((0, 0, 0, 0), [True, True]), ((None, 0, None, 0), [False, True])]:
+        args = [XS if a == 0 else 2.0 for a in axes]
+        y, t = steno.vmap(along, in_axes=axes)(*args)
+        a, b, c, d = np.broadcast_arrays(*args)
+        np.testing.assert_allclose(y, np.cos(a) * b, rtol=1e-6)
+        np.testing.assert_allclose(t, -np.sin(a) * b * c + np.cos(a) * d, atol=1e-6)
+        assert seen[-1] == wanted
+
+
+def test_rules_of_maps_that_batch_everything() -> None:
+    @custom_vmap
+    def f(x: Any) -> Any:
+        return snp.sin(x)
+
+    f.def_vmap(lambda size, batched, x: (snp.broadcast_to(snp.cos(x), (size,)), True))
+    np.testing.assert_allclose(steno.vmap(lambda t: steno.jvp(f, (1.0,), (t,))[1])(XS), -np.sin(1.0) * XS, rtol=1e-6)
+
+
+def test_sequential_vmap_under_forward_mode() -> None:
+    f = sequential_vmap(snp.sin)
+    np.testing.assert_allclose(steno.jacfwd(f)(XS), np.diag(np.cos(XS)), atol=1e-6)
+
+
+def test_linear_rules_leave_tangents_unbatched() -> None:
+    @custom_vmap
+    def f(x: Any) -> Any:
+        return 7.0 * x
+
+    f.def_vmap(lambda size, batched, x: (11.0 * x, batched[0]))
+    _, t = steno.vmap(lambda x, t: steno.jvp(f, (x,), (t,)), in_axes=(0, None), out_axes=(0, None))(XS, np.float32(4))
+    assert float(t) == 44.0
+
+
+# checkpoint
+
+
+def test_checkpoint_traces_once() -> None:
+    count = 0
+
+    @steno.checkpoint
+    def f(x: Any) -> Any:
+        nonlocal count
+        count += 1
+        return snp.sin(x), 3.0
+
+    for k in range(4):
+        y, c = f(float(k))
+        np.testing.assert_allclose(y, np.sin(k), rtol=1e-6)
+        assert float(c) == 3.0
+    assert count == 1
+
+
+def test_checkpoint_has_no_values_to_branch_on() -> None:
+    @steno.checkpoint
+    def f(x: Any) -> Any:
+        return x if x > 0 else -x
+
+    with pytest.raises(TracerBoolConversionError):
+        f(3.0)
+
+
+def test_checkpoint_of_functions_with_rules() -> None:
+    for make in MAKERS:
+        f = steno.checkpoint(lambda z, make=make: snp.sin(make(np.float32(2))(z)))
+        np.testing.assert_allclose(f(1.0), np.sin(2.0), rtol=1e-6)
+        np.testing.assert_allclose(steno.grad(f)(1.0), 6 * np.cos(2.0), rtol=1e-5)
+    check_grads(steno.checkpoint(lambda x: snp.sin(snp.sin(x))), (1.0,), order=2)
