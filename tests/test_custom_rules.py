@@ -13,11 +13,12 @@ import pytest
 
 import steno
 import steno.numpy as snp
-from steno import lax
+from steno import grad, jit, lax, vmap
+from steno.core.jaxpr import subjaxprs
 from steno.custom_batching import custom_vmap, sequential_vmap
 from steno.errors import TracerBoolConversionError, UnexpectedTracerError
 from steno.test_util import check_grads
-from steno.tree_util import register_pytree_node
+from steno.tree_util import register_pytree_node, tree_leaves
 
 XS = np.arange(3, dtype=np.float32)
 
@@ -56,14 +57,14 @@ def closing_over_residual(x: Any) -> Any:
 
 MAKERS = [closing_over_jvp, closing_over_vjp, closing_over_residual]
 PROGRAMS: list[tuple[str, Callable[[Any], Any], Any]] = [
-    ("vmap", lambda g: steno.vmap(lambda x: g(x)(2.0))(XS), 2 * XS),
-    ("grad of vmap", lambda g: steno.grad(lambda z: steno.vmap(lambda x: g(x)(z))(XS).sum())(2.0), 9.0),
-    ("vmap of grad", lambda g: steno.vmap(lambda x: steno.grad(lambda z: g(x)(z))(2.0))(XS), 3 * XS),
-    ("vmap of jit of grad", lambda g: steno.vmap(lambda x: steno.jit(steno.grad(lambda z: g(x)(z)))(2.0))(XS), 3 * XS),
-    ("second derivative", lambda g: steno.grad(steno.grad(lambda z: steno.vmap(lambda x: g(x)(z * z))(XS).sum()))(2.0), 18.0),
-    ("vmap of grad of vmap", lambda g: steno.vmap(lambda a: steno.grad(lambda z: steno.vmap(lambda x: g(x)(z))(XS * a).sum())(2.0))(XS), 9 * XS),
-    ("grad of vmap of vmap", lambda g: steno.grad(lambda z: steno.vmap(lambda a: steno.vmap(lambda x: g(x)(z * a))(XS))(XS).sum())(2.0), 27.0),
-    ("both axes", lambda g: steno.vmap(lambda a: steno.vmap(lambda x: steno.grad(lambda z: g(x * a)(z))(2.0))(XS))(XS), 3 * np.outer(XS, XS)),
+    ("vmap", lambda g: vmap(lambda x: g(x)(2.0))(XS), 2 * XS),
+    ("grad of vmap", lambda g: grad(lambda z: vmap(lambda x: g(x)(z))(XS).sum())(2.0), 9.0),
+    ("vmap of grad", lambda g: vmap(lambda x: grad(lambda z: g(x)(z))(2.0))(XS), 3 * XS),
+    ("vmap of jit of grad", lambda g: vmap(lambda x: jit(grad(lambda z: g(x)(z)))(2.0))(XS), 3 * XS),
+    ("second derivative", lambda g: grad(grad(lambda z: vmap(lambda x: g(x)(z * z))(XS).sum()))(2.0), 18.0),
+    ("vmap of grad of vmap", lambda g: vmap(lambda a: grad(lambda z: vmap(lambda x: g(x)(z))(XS * a).sum())(2.0))(XS), 9 * XS),
+    ("grad of vmap of vmap", lambda g: grad(lambda z: vmap(lambda a: vmap(lambda x: g(x)(z * a))(XS))(XS).sum())(2.0), 27.0),
+    ("both axes", lambda g: vmap(lambda a: vmap(lambda x: grad(lambda z: g(x * a)(z))(2.0))(XS))(XS), 3 * np.outer(XS, XS)),
 ]  # fmt: skip
 
 
@@ -257,9 +258,9 @@ def test_methods_of_the_function_below_set_its_rules(derivative: Any) -> None:
         f = second(first(snp.sin))
         assert callable(f.def_vmap) and callable(getattr(f, name))
         with pytest.raises(AttributeError, match="no attribute 'define'"):
-            f.define
+            getattr(f, "define")  # noqa: B009
     with pytest.raises(AttributeError, match="no attribute 'def_vmap'"):
-        derivative(snp.sin).def_vmap
+        getattr(derivative(snp.sin), "def_vmap")  # noqa: B009
 
 
 def test_custom_vmap_below_custom_vjp() -> None:
@@ -327,6 +328,48 @@ def test_linear_rules_leave_tangents_unbatched() -> None:
     assert float(t) == 44.0
 
 
+# vmap's arguments and axes, and what derivatives show of themselves
+
+
+def test_arguments_that_are_not_mapped_may_be_any_object() -> None:
+    np.testing.assert_allclose(vmap(lambda x, f: f(x), in_axes=(0, None))(XS, snp.sin), np.sin(XS), rtol=1e-6)
+    with pytest.raises(TypeError, match="not a valid JAX type"):
+        vmap(lambda x, f: f(x))(XS, snp.sin)
+
+
+@pytest.mark.parametrize("name", ["in_axes", "out_axes"])
+@pytest.mark.parametrize("axes", [(np.ones(2),), (snp.ones(2),), ("a",), (True,), (0.0,)])
+def test_axes_are_positions(name: str, axes: Any) -> None:
+    with pytest.raises(TypeError, match=f"vmap {name} must be an int"):
+        vmap(lambda x: x, **{name: axes})(XS)
+
+
+def test_derivatives_show_programs_and_residuals() -> None:
+    _, linear = steno.linearize(snp.sin, 1.0)
+    assert names(linear.func.args[0]) == ["mul"]
+    assert len(steno.vjp(snp.sin, 1.0)[1].opaque_residuals) == 1
+    assert not steno.vjp(snp.multiply, 2.0, 3.0)[1].opaque_residuals
+
+
+def test_arguments_are_put_back_after_jit() -> None:
+    @jit
+    def forward(x: Any, y: Any) -> Any:
+        out, pull = steno.vjp(lambda x, y: x * y, x, y)
+        pull.args_res = [None, None]
+        return out, pull
+
+    @jit
+    def backward(pull: Any, x: Any, y: Any) -> Any:
+        pull.args_res = [x, y]
+        return pull(1.0)
+
+    out, pull = forward(2.0, 3.0)
+    assert float(out) == 6.0
+    assert [float(g) for g in backward(pull, 2.0, 3.0)] == [3.0, 2.0]
+    with pytest.raises(ValueError, match="applied before its arguments were restored"):
+        pull(1.0)
+
+
 # checkpoint
 
 
@@ -353,6 +396,64 @@ def test_checkpoint_has_no_values_to_branch_on() -> None:
 
     with pytest.raises(TracerBoolConversionError):
         f(3.0)
+
+
+def names(program: Any) -> list[str]:
+    """The ops of a program and of those inside it."""
+    return [n for e in program.eqns for n in (e.op.name, *(n for sub in subjaxprs(e.params) for n in names(sub)))]
+
+
+def keeps(*ops: str) -> Any:
+    return lambda prim, *_, **__: str(prim) in ops
+
+
+def two_sines(c: Any) -> Any:
+    return jit(lambda c: snp.sin(snp.sin(c * 1.1)))(c)
+
+
+def looped(c: Any) -> Any:
+    return lax.scan(lambda c, x: (two_sines(c) + x, snp.cos(c) * x), c, XS, reverse=True)
+
+
+def branched(c: Any) -> Any:
+    return lax.cond(c > 0, lambda c: two_sines(c), lambda c: snp.exp(c) * 2, c)
+
+
+def nested(c: Any) -> Any:
+    return lax.scan(lambda c, x: (branched(c) + lax.scan(lambda d, _: (two_sines(d), d), c * x, None, length=2)[0], c), c, XS)
+
+
+POLICIES = [keeps(), keeps("sin"), keeps("cos"), keeps("mul", "exp"), keeps("scan"), keeps("cond"), lambda *_, **__: True]
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("fun", [looped, branched, nested])
+def test_policies_inside_loops_and_branches_change_no_derivatives(fun: Any, policy: Any) -> None:
+    total = lambda f: lambda x: sum(snp.sum(y) for y in tree_leaves(f(x)))  # noqa: E731
+    f = steno.checkpoint(total(fun), policy=policy)
+    points = XS - 0.4  # both branches
+    np.testing.assert_allclose(jit(vmap(grad(f)))(points), jit(vmap(grad(total(fun))))(points), rtol=1e-5)
+    if fun is not nested:
+        np.testing.assert_allclose(jit(grad(grad(f)))(0.7), jit(grad(grad(total(fun))))(0.7), rtol=1e-4)
+
+
+KEPT: list[tuple[Any, Any, int, int]] = [
+    (looped, (), 3, 2),
+    (looped, ("sin",), 0, 2),
+    (looped, ("cos",), 3, 0),
+    (looped, ("sin", "cos"), 0, 0),
+    (branched, (), 1, 2),
+    (branched, ("sin",), 0, 2),
+    (branched, ("cos",), 0, 0),
+]
+
+
+@pytest.mark.parametrize(("fun", "kept", "sines", "cosines"), KEPT)
+def test_what_policies_keep_inside_loops_and_branches_is_not_computed_again(fun: Any, kept: Any, sines: int, cosines: int) -> None:
+    pull = steno.vjp(steno.checkpoint(lambda c: fun(c * 1.0), policy=keeps(*kept)), 0.7)
+    ct = steno.tree.map(snp.ones_like, pull[0])
+    found = names(steno.make_jaxpr(pull[1])(ct))
+    assert (found.count("sin"), found.count("cos")) == (sines, cosines)
 
 
 def test_checkpoint_of_functions_with_rules() -> None:

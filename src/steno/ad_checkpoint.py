@@ -267,6 +267,7 @@ def saved_residuals(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> list[
     with set_current_trace(trace):
         _, _, program, _ = linearize_flat(flat, inputs, [is_differentiable(x.aval) for x in inputs])
     maker = {v: k for k, e in enumerate(trace.eqns) for v in e.outvars}
+    constants: list[tuple[ShapedArray, str]] = []
     arguments: list[tuple[int, ShapedArray, str]] = []
     made: list[tuple[int, ShapedArray, str]] = []
     for c in program.consts:
@@ -277,8 +278,9 @@ def saved_residuals(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> list[
         elif atom in maker:
             made.append((maker[atom], c.aval, _made_by(trace.eqns[maker[atom]])))
         else:
-            made.append((-1, typeof(c), "from a constant"))
-    return [(aval, where) for part in (arguments, made) for _, aval, where in sorted(part, key=lambda r: r[0])]
+            constants.append((typeof(c), "from a constant"))
+    found = [(aval, where) for part in (arguments, made) for _, aval, where in sorted(part, key=lambda r: r[0])]
+    return [*constants, *found]
 
 
 def _made_by(e: JaxprEqn) -> str:

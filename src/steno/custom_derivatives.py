@@ -200,8 +200,8 @@ class Split:
 
 
 class Decorated:
-    """A function with rules of its own. Methods that set rules (`defjvp`, `def_vmap`, ...) and that it has not itself are those of the function
-    it was made of, if that has such."""
+    """A function with rules of its own. Methods that set rules (`defjvp`, `def_vmap`, ...) and that it has not itself are those of the
+    function it was made of, if that has such."""
 
     fun: Callable[..., Any]
 
@@ -452,8 +452,8 @@ class _VjpCall(AbstractCustomVjp):
         return self._cotangents(tuple(out) if isinstance(out, list) else out, in_avals)
 
     def _cotangents(self, out: Any, in_avals: Sequence[ShapedArray]) -> list[Any]:
-        """The leaves of what bwd returned. None stands for zeros below it, an array for itself at all leaves below. TypeError or ValueError if
-        they do not fit."""
+        """The leaves of what bwd returned. None stands for zeros below it, an array for itself at all leaves below. TypeError or
+        ValueError if they do not fit."""
         in_tree = self.split.tree
         _, got = tree_flatten(out)
         wrong = TypeError(

@@ -202,6 +202,11 @@ class Pushforward(_Derivative):
 
     __slots__ = ()
 
+    @property
+    def args(self) -> tuple[Any, ...]:
+        """What a `Partial` of it would have: the program of tangents."""
+        return (self.program,)
+
     def __call__(self, residuals: Sequence[Any], *tangents: Any) -> Any:
         ts, tree = tree_flatten(tangents)
         if tree != self.in_tree:
@@ -260,7 +265,7 @@ def _vjp(
 class VJP(Partial):
     """The function from cotangents to gradients that `vjp` returns. `with_refs`: gradients are added to references instead. `args_res`:
     the arguments that the backward pass reads, a list that may be changed; NotNeeded() for others, NotSaveable() for those it was not to
-    keep."""
+    keep, and None for those that are to be put there later."""
 
     _args_res: Any = None
 
@@ -273,6 +278,11 @@ class VJP(Partial):
     @args_res.setter
     def args_res(self, arguments: Any) -> None:
         self._args_res = list(arguments)
+
+    @property
+    def opaque_residuals(self) -> list[Any]:
+        """What the backward pass reads that is no argument."""
+        return [r for r, k in zip(self.args[0], self.func.arguments, strict=True) if k is None]
 
     def residuals(self) -> list[Any]:
         given, f = self._args_res, self.func

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Final
@@ -22,8 +23,16 @@ def _is_none(x: Any) -> bool:
 
 def _check_axes_types(name: str, axes: Any) -> None:
     for leaf in tree_leaves(axes, is_leaf=_is_none):
-        if leaf is not None and (not hasattr(type(leaf), "__index__") or isinstance(leaf, bool)):
+        if leaf is not None and not _is_position(leaf):
             raise TypeError(f"vmap {name} must be an int, None, or (nested) container with those types as leaves, but got {axes}.")
+
+
+def _is_position(x: Any) -> bool:
+    try:
+        operator.index(x)
+    except TypeError:
+        return False
+    return not isinstance(x, bool)
 
 
 def _flat_axes(name: str, axes: Any, tree: Any) -> list[int | None]:
@@ -77,9 +86,9 @@ def vmap(
                 f"function, but got len(in_axes)={len(in_axes)}, len(args)={len(args)}."
             )
         leaves, tree = tree_flatten((args, kwargs))
-        values = [_argument(x) for x in leaves]
         check_references(fun, leaves, lambda: argument_names(fun, tree), "vmap")
         dims = [*_flat_axes("in_axes", in_axes, args), *(0 for _ in tree_leaves(kwargs))]
+        values = [_unmapped(x) if d is None else _argument(x) for x, d in zip(leaves, dims, strict=True)]
         dims = [_normalized(d, x) for d, x in zip(dims, values, strict=True)]
         size = _mapped_size(fun, tree, values, dims, axis_size, args, kwargs)
         out_tree: PyTreeDef | None = None
@@ -106,6 +115,14 @@ def _argument(x: Any) -> Any:
         return as_array(x)
     except TypeError:
         raise TypeError(f"Argument '{x}' of type {type(x)} is not a valid JAX type") from None
+
+
+def _unmapped(x: Any) -> Any:
+    """An argument that all elements share may be any object."""
+    try:
+        return as_array(x)
+    except TypeError:
+        return x
 
 
 def _result(y: Any) -> Any:

@@ -28,7 +28,7 @@ for _cls in (NotNeeded, NotSaveable):
 
 
 def _is_sentinel(x: Any) -> bool:
-    return isinstance(x, NotNeeded | NotSaveable)
+    return x is None or isinstance(x, NotNeeded | NotSaveable)
 
 
 def saveable_flags(wanted: Any, tree: PyTreeDef) -> list[bool]:
@@ -77,7 +77,9 @@ def restored(
     residuals: Sequence[Any], which: Sequence[int | None], arguments: Any, tree: PyTreeDef, avals: Sequence[ShapedArray]
 ) -> list[Any]:
     """The residuals, those that are arguments taken from these. ValueError for arguments of another structure or other types."""
-    leaves, got = tree_flatten(tuple(arguments), is_leaf=_is_sentinel)
+    leaves, got = tree_flatten(tuple(arguments), is_leaf=lambda x: x is not None and _is_sentinel(x))
+    if got != tree:
+        leaves, got = tree_flatten(tuple(arguments), is_leaf=_is_sentinel)
     if got != tree:
         raise ValueError(f"args_res must be a list of the arguments, of the structure {tree}, got {got}")
     return [r if k is None else _as_argument(leaves[k], k, avals[k]) for r, k in zip(residuals, which, strict=True)]

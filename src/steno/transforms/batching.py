@@ -86,8 +86,8 @@ def _find_names(jaxpr: Jaxpr) -> frozenset[Any]:
 
 @final
 class BatchTrace(Trace):
-    """`tag`: what the values of this map have in common. A rule that runs later for the same map does so under another trace of that tag, so
-    that it may refer to the map's values."""
+    """`tag`: what the values of this map have in common. A rule that runs later for the same map does so under another trace of that tag,
+    so that it may refer to the map's values."""
 
     __slots__ = ("axis", "over", "parent", "places", "tag")
 

@@ -5,13 +5,14 @@ JAX's, `remat2`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, final
 
 from steno._native import ShapedArray, current_trace
 from steno.core.interpret import interpret
-from steno.core.jaxpr import ClosedJaxpr, JaxprEqn, Literal, eval_jaxpr, literal_value
+from steno.core.jaxpr import ClosedJaxpr, JaxprEqn, Literal, dce_jaxpr, eval_jaxpr, literal_value
 from steno.core.op import Op
+from steno.core.record import record
 from steno.core.trace import trace_to_jaxpr
 from steno.ops.structural import jit, optimization_barrier
 from steno.transforms.backward import transpose_jaxpr
@@ -21,7 +22,7 @@ from steno.transforms.forward import jvp_jaxpr
 from steno.transforms.linearize import linearize_jaxpr
 from steno.transforms.partial import PartialTrace, partial_eval_jaxpr
 from steno.transforms.programs import Flags, Split, anonymous, remembered, remove_dead
-from steno.transforms.rules import ELEMENTWISE, Axis, Linear, Zero, by_argument, tangent_aval, zero_of
+from steno.transforms.rules import ELEMENTWISE, Axis, Linear, Zero, by_argument, tangent_aval, zero_of, zeros
 
 Policy = Callable[..., Any] | None
 
@@ -50,23 +51,110 @@ def without_calls(closed: ClosedJaxpr) -> ClosedJaxpr:
     def run(jaxpr: Any, consts: Sequence[Any], args: Sequence[Any]) -> list[Any]:
         env: dict[Any, Any] = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*consts, *args), strict=True))
         for e in jaxpr.eqns:
-            operands = [literal_value(a) if type(a) is Literal else env[a] for a in e.invars]
+            operands = [_read(a, env) for a in e.invars]
             if e.op is jit:
                 inner = e.params["jaxpr"]
                 out = run(inner.jaxpr, inner.consts, operands)
             else:
                 out = e.bind(operands)
             env.update(zip(e.outvars, out, strict=True))
-        return [literal_value(a) if type(a) is Literal else env[a] for a in jaxpr.outvars]
+        return [_read(a, env) for a in jaxpr.outvars]
 
     if not any(e.op is jit for e in closed.eqns):
         return closed
     return trace_to_jaxpr(lambda *xs: run(closed.jaxpr, closed.consts, xs), closed.in_avals, closed.jaxpr.debug_info)
 
 
+def _read(a: Any, env: dict[Any, Any]) -> Any:
+    return literal_value(a) if type(a) is Literal else env[a]
+
+
 def _kept(policy: Policy, e: JaxprEqn) -> bool:
     """Whether the results of an equation stay in memory. What has effects must not be done twice."""
     return bool(e.effects) or (policy is not None and bool(policy(e.op, *(a.aval for a in e.invars), **e.params)))
+
+
+@final
+@record(frozen=True)
+class _Cut:
+    """A program, or what an op's programs are to be, cut by a policy: `first` gives what the whole gives, then what is kept, of the types
+    `kept`; `again` takes what the whole takes, then what is kept, and gives what the whole gives."""
+
+    first: Any
+    again: Any
+    kept: tuple[ShapedArray, ...]
+
+
+@remembered
+def _cut_program(closed: ClosedJaxpr, policy: Policy) -> _Cut:
+    """Of the equations that `again` does again those that nothing needs are left to be found dead."""
+    if policy is not None:
+        closed = without_calls(closed)
+    j, consts = closed.jaxpr, closed.consts
+    inside = [None if policy is None or _kept(policy, e) else _cut_inside(e, policy) for e in j.eqns]
+
+    def run(args: Sequence[Any], kept: Iterator[Any] | None) -> tuple[list[Any], list[Any]]:
+        env: dict[Any, Any] = dict(zip((*j.constvars, *j.invars), (*consts, *args), strict=True))
+        keep: list[Any] = []
+        for e, cut in zip(j.eqns, inside, strict=True):
+            operands = [_read(a, env) for a in e.invars]
+            if cut is not None and kept is None:
+                out = e.op(*operands, **e.params | cut.first)
+                keep += out[len(e.outvars) :]
+            elif cut is not None and kept is not None:
+                out = e.op(*operands, *(next(kept) for _ in cut.kept), **e.params | cut.again)
+            elif not _kept(policy, e):
+                out = e.bind(operands)
+            else:
+                out = e.bind(operands) if kept is None else [next(kept) for _ in e.outvars]
+                keep += out
+            env.update(zip(e.outvars, out, strict=False))
+        return [_read(a, env) for a in j.outvars], keep
+
+    count = len(j.invars)
+    first = trace_to_jaxpr(lambda *xs: [y for part in run(xs, None) for y in part], closed.in_avals, anonymous(j, "checkpoint"))
+    kept = tuple(first.out_avals[len(j.outvars) :])
+    again = trace_to_jaxpr(lambda *xs: run(xs[:count], iter(xs[count:]))[0], [*closed.in_avals, *kept], anonymous(j, "checkpoint"))
+    return _Cut(first, again, kept)
+
+
+def _cut_inside(e: JaxprEqn, policy: Policy) -> _Cut | None:
+    """Parameters of a loop or branch of whose programs the policy keeps values; None if it keeps none."""
+    if e.op.name == "scan":
+        cut = _cut_program(e.params["jaxpr"], policy)
+        rows = tuple(a.update(shape=(e.params["length"], *a.shape)) for a in cut.kept)
+        return _Cut({"jaxpr": cut.first}, {"jaxpr": cut.again}, rows) if rows else None
+    if e.op.name != "cond":
+        return None
+    cuts = [_cut_program(b, policy) for b in e.params["branches"]]
+    kept = tuple(a for cut in cuts for a in cut.kept)
+    first, again, before = [], [], 0
+    for b, cut in zip(e.params["branches"], cuts, strict=True):
+        first.append(_with_zeros(cut.first, kept, len(b.jaxpr.outvars), before))
+        again.append(_taking_part(cut.again, kept, len(b.jaxpr.invars), before))
+        before += len(cut.kept)
+    return _Cut({"branches": tuple(first)}, {"branches": tuple(again)}, kept) if kept else None
+
+
+def _with_zeros(first: ClosedJaxpr, kept: Sequence[ShapedArray], results: int, before: int) -> ClosedJaxpr:
+    """A branch that gives what all branches keep: zeros for that of the others, of which so many stand before its own."""
+
+    def run(*xs: Any) -> list[Any]:
+        out = eval_jaxpr(first.jaxpr, first.consts, *xs)
+        after = before + len(out) - results
+        return [*out[:results], *map(zeros, kept[:before]), *out[results:], *map(zeros, kept[after:])]
+
+    return trace_to_jaxpr(run, first.in_avals, first.jaxpr.debug_info)
+
+
+def _taking_part(again: ClosedJaxpr, kept: Sequence[ShapedArray], inputs: int, before: int) -> ClosedJaxpr:
+    """A branch that takes what all branches keep."""
+    own = slice(inputs + before, inputs + before + len(again.in_avals) - inputs)
+
+    def run(*xs: Any) -> list[Any]:
+        return eval_jaxpr(again.jaxpr, again.consts, *xs[:inputs], *xs[own])
+
+    return trace_to_jaxpr(run, [*again.in_avals[:inputs], *kept], again.jaxpr.debug_info)
 
 
 def _rematerialised(split: Split, results: int, policy: Policy) -> tuple[ClosedJaxpr, ClosedJaxpr, tuple[int, ...]]:
@@ -75,46 +163,20 @@ def _rematerialised(split: Split, results: int, policy: Policy) -> tuple[ClosedJ
     The first part gives its results, then what is kept; the second takes some of the first's inputs (at the positions that are the last
     result), what is kept, and its own."""
     known, rest = split.known, split.unknown
-    j = known.jaxpr
-    wanted = [j.invars[r.position] if r.where == "in" else j.outvars[r.position] for r in split.residuals]
-    maker = {v: e for e in j.eqns for v in e.outvars}
-    inputs: set[Any] = set()
-    kept: list[Any] = []
-    again: set[int] = set()
-    seen: set[Any] = set()
-    stack = [a for a in reversed(wanted) if type(a) is not Literal]
-    while stack:
-        a = stack.pop()
-        if a in seen:
-            continue
-        seen.add(a)
-        e = maker.get(a)
-        if e is None:
-            inputs.add(a)  # or a constant
-        elif _kept(policy, e):
-            kept.append(a)
-        else:
-            again.add(id(e))
-            stack += [b for b in e.invars if type(b) is not Literal]
-    positions = tuple(k for k, v in enumerate(j.invars) if v in inputs)
+    cut = _cut_program(known, policy)
+    count, more, found = len(known.in_avals), len(cut.kept), len(split.residuals)
 
     def second(*args: Any) -> list[Any]:
-        env: dict[Any, Any] = dict(zip(j.constvars, known.consts, strict=True))
-        env.update(zip((*(j.invars[k] for k in positions), *kept), args, strict=False))
-        for e in j.eqns:
-            if id(e) in again:
-                for v, y in zip(e.outvars, e.bind([_read(a, env) for a in e.invars]), strict=True):
-                    env.setdefault(v, y)  # what is kept stays
-        return eval_jaxpr(rest.jaxpr, rest.consts, *(_read(a, env) for a in wanted), *args[len(positions) + len(kept) :])
+        out = eval_jaxpr(cut.again.jaxpr, cut.again.consts, *args[: count + more])
+        return eval_jaxpr(rest.jaxpr, rest.consts, *split.residual_values(args, out), *args[count + more :])
 
-    avals = [*(j.invars[k].aval for k in positions), *(v.aval for v in kept), *rest.in_avals[len(wanted) :]]
-    program = trace_to_jaxpr(second, avals, anonymous(j, "checkpoint"))
-    first = remove_dead(ClosedJaxpr(j.replace(outvars=[*j.outvars[:results], *kept]), known.consts))
-    return first, program, positions
-
-
-def _read(a: Any, env: dict[Any, Any]) -> Any:
-    return literal_value(a) if type(a) is Literal else env[a]
+    own = rest.in_avals[found:]
+    program = trace_to_jaxpr(second, [*known.in_avals, *cut.kept, *own], anonymous(known.jaxpr, "checkpoint"))
+    jaxpr, used = dce_jaxpr(program.jaxpr, [True] * len(program.jaxpr.outvars), [False] * (count + more) + [True] * len(own))
+    outvars = cut.first.jaxpr.outvars
+    kept = [v for v, u in zip(outvars[len(known.jaxpr.outvars) :], used[count : count + more], strict=True) if u]
+    first = remove_dead(ClosedJaxpr(cut.first.jaxpr.replace(outvars=[*outvars[:results], *kept]), cut.first.consts))
+    return first, remove_dead(ClosedJaxpr(jaxpr, program.consts)), tuple(k for k, u in enumerate(used[:count]) if u)
 
 
 @remembered
