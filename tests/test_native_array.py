@@ -334,6 +334,19 @@ def test_delete():
     assert r() is None
 
 
+def test_memory_used_again_and_again_holds_what_was_written():
+    """Large blocks move into huge pages after some reuses; two are in use in turn, each with its own values."""
+    x = np.arange(1 << 20, dtype=np.float32)
+    before, addresses = array(x), set()
+    for k in range(40):
+        a = array(x * k)
+        addresses.add(a.unsafe_buffer_pointer())
+        np.testing.assert_array_equal(np.asarray(before), x * max(k - 1, 0) if k else x)
+        before = a
+    np.testing.assert_array_equal(np.asarray(before), x * 39)
+    assert len(addresses) <= 3
+
+
 def test_memory_is_reused_and_bounded():
     _native.trim_pool()
     before = _native.memory_info()["in_use"]
