@@ -462,3 +462,77 @@ def test_checkpoint_of_functions_with_rules() -> None:
         np.testing.assert_allclose(f(1.0), np.sin(2.0), rtol=1e-6)
         np.testing.assert_allclose(steno.grad(f)(1.0), 6 * np.cos(2.0), rtol=1e-5)
     check_grads(steno.checkpoint(lambda x: snp.sin(snp.sin(x))), (1.0,), order=2)
+
+
+# Logs of backward passes
+
+
+def logging_sine(key: Any = "a", entries: Any = lambda ct: {"ct": ct}) -> Any:
+    @steno.custom_vjp
+    def f(x: Any) -> Any:
+        return snp.sin(x)
+
+    f.defvjp_with_logs(lambda x: (f(x), x), lambda x, ct: ((snp.cos(x) * ct,), {key: entries(ct)}))
+    return f
+
+
+def test_backward_passes_give_what_rules_log() -> None:
+    f = logging_sine()
+    pull = steno.vjp(lambda x: 2 * f(x), 1.0)[1]
+    for run in (pull.with_logs, jit(pull.with_logs), jit(lambda ct: steno.vjp(jit(lambda x: 2 * f(x)), 1.0)[1].with_logs(ct))):
+        (ct,), logs = run(3.0)
+        assert float(ct) == pytest.approx(6 * np.cos(1.0), rel=1e-6)
+        assert list(logs) == ["a"] and float(logs["a"]["ct"]) == 6.0
+    assert float(pull(3.0)[0]) == float(ct)
+    assert float(grad(f)(1.0)) == pytest.approx(np.cos(1.0), rel=1e-6)
+    assert "backward_log" not in names(steno.make_jaxpr(grad(f))(1.0))
+    assert steno.vjp(snp.sin, 1.0)[1].with_logs(1.0)[1] == {}
+
+
+def test_logs_of_loops_and_maps_are_rows() -> None:
+    f = logging_sine(entries=lambda ct: {"ct": ct, "one": snp.float32(1)})
+    for step in (f, jit(f), steno.checkpoint(f)):
+        (ct,), logs = steno.vjp(lambda x, step=step: lax.scan(lambda c, _: (step(c), None), x, None, length=3)[0], 1.0)[1].with_logs(1.0)
+        x = [1.0, np.sin(1.0), np.sin(np.sin(1.0))]
+        np.testing.assert_allclose(logs["a"]["ct"], [np.cos(x[1]) * np.cos(x[2]), np.cos(x[2]), 1.0], rtol=1e-6)
+        np.testing.assert_allclose(ct, np.prod(np.cos(x)), rtol=1e-6)
+    for run in (steno.vjp(vmap(f), XS)[1].with_logs, vmap(lambda ct: steno.vjp(f, 1.0)[1].with_logs(ct))):
+        _, logs = run(XS)
+        np.testing.assert_allclose(logs["a"]["ct"], XS)
+        np.testing.assert_allclose(logs["a"]["one"], np.ones(3))
+
+
+def test_logs_have_derivatives() -> None:
+    f = logging_sine(entries=lambda ct: ct * ct)
+    assert float(grad(lambda y: steno.vjp(f, 1.0)[1].with_logs(y)[1]["a"])(3.0)) == 6.0
+
+
+def test_custom_gradient_logs() -> None:
+    @functools.partial(steno.custom_gradient, with_logs=True)
+    def f(x: Any, y: Any) -> Any:
+        return x * y, lambda ct: ((ct * y, ct * x), {"x": x})
+
+    @steno.custom_gradient(with_logs=True)
+    def g(x: Any) -> Any:
+        return x**2, lambda ct: (ct * 2 * x, None)
+
+    (a, b), logs = steno.vjp(f, 3.0, 4.0)[1].with_logs(1.0)
+    assert (float(a), float(b), float(logs["x"])) == (4.0, 3.0, 3.0)
+    assert float(grad(g)(3.0)) == 6.0 and steno.vjp(g, 3.0)[1].with_logs(1.0)[1] == {}
+
+
+def test_logs_that_do_not_fit() -> None:
+    f, g = logging_sine(), logging_sine()
+    with pytest.raises(ValueError, match="key 'a' is logged twice"):
+        steno.vjp(lambda x: f(g(x)), 1.0)[1].with_logs(1.0)
+    with pytest.raises(NotImplementedError, match="logged inside cond"):
+        steno.vjp(lambda x: lax.cond(x > 0, f, lambda x: x, x), 1.0)[1].with_logs(1.0)
+    assert float(grad(lambda x: lax.cond(x > 0, f, lambda x: x, x))(0.0)) == 1.0
+    for out, message in [(lambda ct: (ct,), "must produce a pair"), (lambda ct: ((ct,), [1.0]), "None or a dict")]:
+        h = steno.custom_vjp(lambda x: x)
+        h.defvjp_with_logs(lambda x: (x, None), lambda _, ct, out=out: out(ct))
+        with pytest.raises(TypeError, match=message):
+            grad(h)(1.0)
+    bad = steno.custom_gradient(lambda x: (x, lambda ct: (ct,)), with_logs=True)
+    with pytest.raises(TypeError, match="pair"):
+        grad(bad)(1.0)

@@ -28,6 +28,8 @@ from steno.transforms.custom import (
     custom_vjp_call as custom_vjp_call_p,
 )
 from steno.transforms.custom_linear import call_linear
+from steno.transforms.logs import record_log
+from steno.transforms.programs import logging
 from steno.transforms.rules import Zero, add, as_array, as_value, is_differentiable, materialize, tangent_aval
 from steno.tree_util import Partial, PyTreeDef, tree_flatten, tree_leaves, tree_map, tree_structure, tree_unflatten
 
@@ -359,6 +361,7 @@ class custom_vjp(Decorated):
         self.bwd: Callable[..., Any] | None = None
         self.symbolic_zeros = False
         self.optimize_remat = False
+        self.logs = False
 
     def defvjp(self, fwd: Callable[..., Any], bwd: Callable[..., Any], symbolic_zeros: bool = False, optimize_remat: bool = False) -> None:
         """Sets the rules.
@@ -368,6 +371,15 @@ class custom_vjp(Decorated):
         optimize_remat    promises that `fwd`'s first result is the function's, so that it may be computed alone where the residuals are
                           not needed. Programs here are always thinned to what is needed"""
         self.fwd, self.bwd, self.symbolic_zeros, self.optimize_remat = fwd, bwd, symbolic_zeros, optimize_remat
+        self.logs = False
+
+    def defvjp_with_logs(
+        self, fwd: Callable[..., Any], bwd: Callable[..., Any], symbolic_zeros: bool = False, optimize_remat: bool = False
+    ) -> None:
+        """Sets the rules, as `defvjp`, but `bwd` returns a pair: the cotangents, and a dict of values to be logged (or None). They are
+        given by `with_logs` of the function that `vjp` returns, and dropped elsewhere."""
+        self.defvjp(fwd, bwd, symbolic_zeros, optimize_remat)
+        self.logs = True
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.fwd is None or self.bwd is None:
@@ -448,8 +460,22 @@ class _VjpCall(AbstractCustomVjp):
     ) -> list[Any]:
         given = [_shown(ct, self.symbolic_zeros) for ct in cts]
         kept = tree_unflatten(residual_tree, map(as_array, residuals))
-        out = source.call(self.owner.bwd, *self.split.fixed, kept, tree_unflatten(out_tree, given))
+        before, logging.on = logging.on, False  # the pass that logs is the one around the rule, not one inside
+        try:
+            out = source.call(self.owner.bwd, *self.split.fixed, kept, tree_unflatten(out_tree, given))
+        finally:
+            logging.on = before
+        if self.owner.logs:
+            out = self._logged(out)
         return self._cotangents(tuple(out) if isinstance(out, list) else out, in_avals)
+
+    def _logged(self, pair: Any) -> Any:
+        """The cotangents, of a pair with what is logged."""
+        about = f"Custom VJP bwd rule {self.bwd_name} for function {self.name}, set by defvjp_with_logs"
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            raise TypeError(f"{about}, must produce a pair (list or tuple of length two): cotangents and a dict of logs; got {pair}")
+        record_log(about, pair[1])
+        return pair[0]
 
     def _cotangents(self, out: Any, in_avals: Sequence[ShapedArray]) -> list[Any]:
         """The leaves of what bwd returned. None stands for zeros below it, an array for itself at all leaves below. TypeError or
@@ -517,11 +543,12 @@ class _Leaf:
 
 def custom_gradient(fun: Any = None, *, with_logs: bool = False, remat: bool = False, with_accums: Any = None) -> Any:
     """`fun(*args)` returns (result, vjp), where `vjp(cotangent)` gives the cotangent of the one argument, or the tuple of those of several:
-    the function of the result with that derivative in reverse mode."""
-    if with_logs or remat or with_accums is not None:
-        raise NotImplementedError("custom_gradient: with_logs, remat and with_accums")
+    the function of the result with that derivative in reverse mode. `with_logs`: `vjp` returns a pair of these and a dict of values to be
+    logged, as for `custom_vjp.defvjp_with_logs`."""
+    if remat or with_accums is not None:
+        raise NotImplementedError("custom_gradient: remat and with_accums")
     if fun is None:
-        return custom_gradient
+        return functools.partial(custom_gradient, with_logs=with_logs)
 
     @custom_vjp
     @functools.wraps(fun)
@@ -536,7 +563,10 @@ def custom_gradient(fun: Any = None, *, with_logs: bool = False, remat: bool = F
 
         def flat_rule(*cts: Any) -> list[Any]:
             nonlocal ct_tree
-            leaves, ct_tree = tree_flatten(rule(tree_unflatten(out_tree, cts)))
+            out = rule(tree_unflatten(out_tree, cts))
+            if with_logs and (not isinstance(out, tuple | list) or len(out) != 2):
+                raise TypeError(f"custom_gradient(with_logs=True): the vjp function must return a pair, cotangents and logs; got {out}")
+            leaves, ct_tree = tree_flatten(out)
             return leaves
 
         closed = trace_to_jaxpr(flat_rule, avals, DebugInfo("custom_gradient", source.function_info(fun)))
@@ -545,11 +575,14 @@ def custom_gradient(fun: Any = None, *, with_logs: bool = False, remat: bool = F
 
         def recorded(consts: list[Any], ct: Any) -> Any:
             out = tree_unflatten(tree, eval_jaxpr(jaxpr, consts, *tree_leaves(ct)))
-            return (out,) if single and not isinstance(out, tuple | list) else out
+            cts, *logs = out if with_logs else (out,)
+            cts = (cts,) if single and not isinstance(cts, tuple | list) else cts
+            return (cts, *logs) if with_logs else cts
 
         return out, Partial(recorded, closed.consts)
 
-    wrapped.defvjp(fwd, lambda recorded, ct: recorded(ct))
+    define = wrapped.defvjp_with_logs if with_logs else wrapped.defvjp
+    define(fwd, lambda recorded, ct: recorded(ct))
     return wrapped
 
 

@@ -29,6 +29,7 @@ from steno.transforms.batching import batch_flat
 from steno.transforms.discharge import Discharged, discharged
 from steno.transforms.forward import jvp_flat
 from steno.transforms.linearize import linearize_flat
+from steno.transforms.logs import with_logs
 from steno.transforms.partial import partial_eval_flat
 from steno.transforms.rules import (
     Axis,
@@ -297,6 +298,22 @@ class VJP(Partial):
         residuals = self.residuals()
         check_restored(residuals, self.func.program.debug_info.func_src_info)
         return self.func(residuals, *self.args[1:], *cts)
+
+    def with_logs(self, *cts: Any) -> tuple[Any, dict[Any, Any]]:
+        """What a call of this function gives, and the dict of what backward rules log (`custom_vjp.defvjp_with_logs`). ValueError if two
+        rules use the same key."""
+        if self.func.kinds is not None:
+            raise NotImplementedError("with_logs of a VJP function with references for its gradients")
+        residuals = self.residuals()
+        check_restored(residuals, self.func.program.debug_info.func_src_info)
+        n = len(residuals)
+        leaves, tree = tree_flatten(cts)
+
+        def run(*xs: Any) -> list[Any]:
+            return tree_flatten(self.func(xs[:n], *tree_unflatten(tree, xs[n:])))[0]
+
+        outs, logs = with_logs(run, [*residuals, *leaves])
+        return tree_unflatten(self.func.in_tree, map(as_array, outs)), logs
 
     def with_refs(self, *entries: Any) -> VJP:
         """This function, with one entry for each array among the arguments of the differentiated function: a reference, to which the

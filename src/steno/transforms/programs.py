@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Final, final
 
@@ -16,13 +17,22 @@ from steno.transforms.axes import axis_env
 Flags = tuple[bool, ...]
 
 
+class _Logging(threading.local):
+    on: bool = False
+
+
+logging: Final = _Logging()
+"""Whether the backward passes of this thread are to record what rules log."""
+
+
 def remembered(transform: Callable[..., Any]) -> Callable[..., Any]:
-    """`transform(closed, *key)` is computed once for each program, key, configuration and axis environment. The key is hashable."""
+    """`transform(closed, *key)` is computed once for each program, key, configuration, axis environment and state of `logging`. The key is
+    hashable."""
 
     @functools.wraps(transform)
     def call(closed: ClosedJaxpr, *key: Any) -> Any:
         table = closed.__dict__.setdefault("transformed", {})
-        full = (transform, key, global_config_token(), config_token(), axis_env())
+        full = (transform, key, global_config_token(), config_token(), axis_env(), logging.on)
         found = table.get(full)
         if found is None:
             place = source.swap_place(None)  # equations of the program come from where they came from, not from where it is called

@@ -6,7 +6,7 @@ JAX's, `remat2`."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, final
+from typing import Any, Final, final
 
 from steno._native import ShapedArray, current_trace
 from steno.core.interpret import interpret
@@ -14,7 +14,7 @@ from steno.core.jaxpr import ClosedJaxpr, JaxprEqn, Literal, dce_jaxpr, eval_jax
 from steno.core.op import Op
 from steno.core.record import record
 from steno.core.trace import trace_to_jaxpr
-from steno.ops.structural import jit, optimization_barrier
+from steno.ops.structural import optimization_barrier
 from steno.transforms.backward import transpose_jaxpr
 from steno.transforms.batching import batch_program
 from steno.transforms.calls import thin_call
@@ -44,15 +44,25 @@ name = Op(
 # What is kept, and what is computed again
 
 
+LOG: Final = "backward_log"
+
+
+def LOGGED(prim: Op, *_: Any, **__: Any) -> bool:
+    """The policy that keeps what backward passes log."""
+    return prim.name == LOG
+
+
 @remembered
-def without_calls(closed: ClosedJaxpr) -> ClosedJaxpr:
-    """The program with its calls of jitted functions inlined, so that a policy sees their equations."""
+def without_calls(closed: ClosedJaxpr, policy: Policy = None) -> ClosedJaxpr:
+    """The program with its calls of jitted functions inlined, so that a policy sees their equations; for `LOGGED` those of checkpointed
+    ones too."""
+    calls = ("jit", "remat2") if policy is LOGGED else ("jit",)
 
     def run(jaxpr: Any, consts: Sequence[Any], args: Sequence[Any]) -> list[Any]:
         env: dict[Any, Any] = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*consts, *args), strict=True))
         for e in jaxpr.eqns:
             operands = [_read(a, env) for a in e.invars]
-            if e.op is jit:
+            if e.op.name in calls:
                 inner = e.params["jaxpr"]
                 out = run(inner.jaxpr, inner.consts, operands)
             else:
@@ -60,7 +70,7 @@ def without_calls(closed: ClosedJaxpr) -> ClosedJaxpr:
             env.update(zip(e.outvars, out, strict=True))
         return [_read(a, env) for a in jaxpr.outvars]
 
-    if not any(e.op is jit for e in closed.eqns):
+    if not any(e.op.name in calls for e in closed.eqns):
         return closed
     return trace_to_jaxpr(lambda *xs: run(closed.jaxpr, closed.consts, xs), closed.in_avals, closed.jaxpr.debug_info)
 
@@ -71,6 +81,8 @@ def _read(a: Any, env: dict[Any, Any]) -> Any:
 
 def _kept(policy: Policy, e: JaxprEqn) -> bool:
     """Whether the results of an equation stay in memory. What has effects must not be done twice."""
+    if policy is LOGGED:
+        return e.op.name == LOG
     return bool(e.effects) or (policy is not None and bool(policy(e.op, *(a.aval for a in e.invars), **e.params)))
 
 
@@ -86,10 +98,10 @@ class _Cut:
 
 
 @remembered
-def _cut_program(closed: ClosedJaxpr, policy: Policy) -> _Cut:
+def cut_program(closed: ClosedJaxpr, policy: Policy) -> _Cut:
     """Of the equations that `again` does again those that nothing needs are left to be found dead."""
     if policy is not None:
-        closed = without_calls(closed)
+        closed = without_calls(closed, policy)
     j, consts = closed.jaxpr, closed.consts
     inside = [None if policy is None or _kept(policy, e) else _cut_inside(e, policy) for e in j.eqns]
 
@@ -106,7 +118,8 @@ def _cut_program(closed: ClosedJaxpr, policy: Policy) -> _Cut:
             elif not _kept(policy, e):
                 out = e.bind(operands)
             else:
-                out = e.bind(operands) if kept is None else [next(kept) for _ in e.outvars]
+                bound = operands if e.op.name == LOG else e.bind(operands) if kept is None else ()
+                out = bound if kept is None else [next(kept) for _ in e.outvars]
                 keep += out
             env.update(zip(e.outvars, out, strict=False))
         return [_read(a, env) for a in j.outvars], keep
@@ -121,12 +134,12 @@ def _cut_program(closed: ClosedJaxpr, policy: Policy) -> _Cut:
 def _cut_inside(e: JaxprEqn, policy: Policy) -> _Cut | None:
     """Parameters of a loop or branch of whose programs the policy keeps values; None if it keeps none."""
     if e.op.name == "scan":
-        cut = _cut_program(e.params["jaxpr"], policy)
+        cut = cut_program(e.params["jaxpr"], policy)
         rows = tuple(a.update(shape=(e.params["length"], *a.shape)) for a in cut.kept)
         return _Cut({"jaxpr": cut.first}, {"jaxpr": cut.again}, rows) if rows else None
     if e.op.name != "cond":
         return None
-    cuts = [_cut_program(b, policy) for b in e.params["branches"]]
+    cuts = [cut_program(b, policy) for b in e.params["branches"]]
     kept = tuple(a for cut in cuts for a in cut.kept)
     first, again, before = [], [], 0
     for b, cut in zip(e.params["branches"], cuts, strict=True):
@@ -163,7 +176,7 @@ def _rematerialised(split: Split, results: int, policy: Policy) -> tuple[ClosedJ
     The first part gives its results, then what is kept; the second takes some of the first's inputs (at the positions that are the last
     result), what is kept, and its own."""
     known, rest = split.known, split.unknown
-    cut = _cut_program(known, policy)
+    cut = cut_program(known, policy)
     count, more, found = len(known.in_avals), len(cut.kept), len(split.residuals)
 
     def second(*args: Any) -> list[Any]:
