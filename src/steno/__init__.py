@@ -88,15 +88,30 @@ __getattr__, __dir__ = _on_demand(
     {
         "ad_checkpoint": ("checkpoint", "checkpoint_policies", "remat"),
         "callback": ("effects_barrier", "pure_callback"),
+        "core.config": (
+            "allow_f16_reductions", "array_garbage_collection_guard", "auto_pcast", "explicit_x64_dtypes", "make_user_context",
+            "no_execution", "remove_size_one_mesh_axis_from_type", "thread_guard", "transfer_guard_device_to_device",
+            "transfer_guard_device_to_host", "transfer_guard_host_to_device",
+        ),
         "custom_derivatives": ("closure_convert", "custom_gradient", "custom_jvp", "custom_vjp"),
         "derivatives": (
             "fwd_and_bwd", "grad", "hessian", "jacfwd", "jacobian", "jacrev", "jvp", "linear_transpose", "linearize", "value_and_grad",
             "vjp",
         ),
+        "device": (
+            "Shard", "make_array_from_callback", "make_array_from_process_local_data", "make_array_from_single_device_arrays", "reshard",
+        ),
+        "device_mapping": ("pmap", "shard_map", "smap"),
+        "environment": ("CompilerEffortLevel", "Inline", "print_environment_info"),
         "mapping": ("vmap",),
+        "mesh": ("get_abstract_mesh", "get_mesh", "set_mesh", "use_abstract_mesh"),
         "ref": ("Ref", "empty_ref", "free_ref", "freeze", "new_ref"),
     },
-    submodules=("ad", "ad_checkpoint", "custom_batching", "debug", "flatten_util", "nn", "random", "ref", "test_util"),
+    submodules=(
+        "ad", "ad_checkpoint", "api_util", "core", "custom_batching", "custom_derivatives", "debug", "distributed", "dlpack",
+        "experimental", "export", "extend", "flatten_util", "interpreters", "lib", "memory", "nn", "profiler", "random", "ref",
+        "test_util", "version",
+    ),
 )  # fmt: skip
 
 

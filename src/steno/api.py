@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import functools
 import operator
 import threading
@@ -80,9 +81,11 @@ def _resolve(fun: Any, nums: Any, names: Any, what: str) -> tuple[tuple[int, ...
     n = len(found.positional)
     if found.var_positional is None and any(not -n <= k < n for k in out_nums):
         raise ValueError(f"Jitted function has {what}_argnums={out_nums}, but only accepts {n} positional arguments.")
-    out_nums = tuple(k if k >= 0 else k + n for k in out_nums)
+    out_nums = tuple(k if k >= 0 else k + n for k in out_nums if k >= -n)  # with *args nothing is known of positions before the first
     if found.var_keyword is None and (unknown := set(out_names) - set(found.named)):
         raise ValueError(f"Jitted function has invalid argnames {unknown} in {what}_argnames. Function does not take these args.")
+    if by_position := set(out_names) & {*found.positional[: found.positional_only], found.var_positional}:
+        raise ValueError(f"jit: {what}_argnames has {by_position}, which the function takes by position only: use {what}_argnums")
     if names is None:
         out_names = tuple(found.positional[k] for k in out_nums if found.positional_only <= k < n)
     elif nums is None:
@@ -109,7 +112,8 @@ def _make_options(
         )
     if both_nums := set(statics) & set(donated):
         raise ValueError(f"static_argnums and donate_argnums cannot intersect. Argument positions {both_nums} appear in both")
-    return Options(statics, static_names, donated, donated_names, bool(keep_unused), bool(inline), backends.check_options(compiler_options))
+    early = inline.value == "jax_early" if isinstance(inline, enum.Enum) else bool(inline)
+    return Options(statics, static_names, donated, donated_names, bool(keep_unused), early, backends.check_options(compiler_options))
 
 
 # Traces of one function
@@ -389,7 +393,9 @@ def _miss(traces: Traces, fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any
         check_captured(fun, program.closed.consts, leaves, program.argument_names, "jit")
     if traced:
         return None, tree_unflatten(program.out_tree, call_program(program, leaves, traces.options.inline))
-    out = run(program, executable_of(program), leaves)
+    executable = executable_of(program)
+    backends.check_execution()
+    out = run(program, executable, leaves)
     return plan(program, program.executable), tree_unflatten(program.out_tree, out)
 
 
@@ -442,7 +448,7 @@ def jit(
     keep_unused: bool = False,
     device: Any = None,
     backend: str | None = None,
-    inline: bool = False,
+    inline: Any = False,
     compiler_options: Mapping[str, Any] | None = None,
 ) -> Any:
     """`fun` compiled: traced once for each kind of call (structure, shapes, dtypes and weak types of the arguments, static values), then
@@ -450,8 +456,8 @@ def jit(
 
     static_argnums, static_argnames   arguments that are Python values to the function; each value is a program of its own. Must be hashable
     donate_argnums, donate_argnames   arguments whose memory the results may take over; such arrays are deleted by the call
-    inline                            under another trace, its ops are recorded instead of one `jit` op
-    compiler_options                  {"fast_math": True} allows reassociation and contraction
+    inline                            under another trace, its ops are recorded instead of one `jit` op: True or Inline.JAX_EARLY
+    compiler_options                  {"fast_math": True} allows reassociation and contraction; XLA's options are accepted
     in_shardings, out_shardings, device, backend, keep_unused    accepted; there is one device, and unused arguments cost nothing
 
     Without `fun` a decorator. ValueError for argnums and argnames that the function does not have."""
@@ -464,7 +470,7 @@ def jit(
     if not callable(fun):
         raise TypeError(f"Expected a callable value, got {fun}")
     if isinstance(fun, staticmethod):
-        raise TypeError(f"jit: a staticmethod must be made of the jitted function, not the other way round, got {fun}")
+        raise TypeError(f"staticmethod arguments are not supported by jit: the staticmethod must be made of the jitted function, got {fun}")
     if getattr(getattr(fun, "__code__", None), "co_flags", 0) & _GENERATOR:
         raise TypeError(f"jit: expected a function, got the generator function {fun}")
     options = _make_options(fun, static_argnums, static_argnames, donate_argnums, donate_argnames, keep_unused, inline, compiler_options)

@@ -1,195 +1,35 @@
-"""The one device, its shardings, and moving values to and from it. Everything lives in the memory of the CPU."""
+"""The one device, moving values to and from it, and what arrays say of where they lie. Everything lives in the memory of the CPU."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import weakref
+from collections.abc import Callable, Sequence
 from typing import Any, Final, final
 
 import numpy as np
 
-from steno._native import ArrayImpl, memory_info
+from steno._native import ArrayImpl
+from steno.core import dtypes
 from steno.core.aval import typeof
 from steno.core.interpret import to_array, to_ndarray
+from steno.core.pytree import broadcast_prefix, prefix_errors
 from steno.core.trace import Tracer, install_methods
+from steno.mesh import (
+    CPU as CPU,
+    Client,
+    Device as Device,
+    Format,
+    Mesh as Mesh,
+    NamedSharding as NamedSharding,
+    P as P,
+    PartitionSpec,
+    Sharding as Sharding,
+    SingleDeviceSharding as SingleDeviceSharding,
+    Space,
+    as_sharding,
+    make_mesh as make_mesh,
+)
 from steno.tree_util import tree_leaves, tree_map
-
-
-@final
-class Client:
-    """What devices say they belong to."""
-
-    platform = "cpu"
-    platform_version = "steno"
-    runtime_type = "steno"
-
-    def devices(self) -> list[Device]:
-        return [CPU]
-
-    def local_devices(self) -> list[Device]:
-        return [CPU]
-
-    def device_count(self) -> int:
-        return 1
-
-    def process_index(self) -> int:
-        return 0
-
-
-@final
-class Device:
-    """A CPU. There is one object of this class."""
-
-    id = 0
-    platform = "cpu"
-    device_kind = "cpu"
-    process_index = 0
-    host_id = 0
-    task_id = 0
-    local_hardware_id = 0
-    client = Client()
-
-    def memory_stats(self) -> dict[str, int] | None:
-        return dict(memory_info())
-
-    def __repr__(self) -> str:
-        return "CpuDevice(id=0)"
-
-    def __str__(self) -> str:
-        return "cpu:0"
-
-    def __reduce__(self) -> Any:
-        return _the_device, ()
-
-
-CPU: Final = Device()
-
-
-def _the_device() -> Device:
-    return CPU
-
-
-class Sharding:
-    """Where an array lies. With one device all shardings are equivalent."""
-
-    device_set = frozenset({CPU})
-    addressable_devices = device_set
-    is_fully_replicated = True
-    is_fully_addressable = True
-    num_devices = 1
-    memory_kind = "device"
-
-    def is_equivalent_to(self, other: Any, ndim: int) -> bool:
-        return isinstance(other, Sharding)
-
-    def shard_shape(self, global_shape: Sequence[int]) -> tuple[int, ...]:
-        return tuple(global_shape)
-
-    def devices_indices_map(self, global_shape: Sequence[int]) -> dict[Device, tuple[slice, ...]]:
-        return {CPU: (slice(None),) * len(global_shape)}
-
-    addressable_devices_indices_map = devices_indices_map
-
-
-@final
-class SingleDeviceSharding(Sharding):
-    """On one device."""
-
-    def __init__(self, device: Device, *, memory_kind: str | None = None) -> None:
-        if device is not CPU:
-            raise ValueError(f"SingleDeviceSharding: expected a device, got {device!r}")
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, SingleDeviceSharding)
-
-    def __hash__(self) -> int:
-        return hash(SingleDeviceSharding)
-
-    def __repr__(self) -> str:
-        return f"SingleDeviceSharding(device={CPU!r}, memory_kind=device)"
-
-
-@final
-class PartitionSpec(tuple):
-    """How the axes of an array are laid over the axes of a mesh: a tuple of names, tuples of names, and None."""
-
-    def __new__(cls, *partitions: Any) -> PartitionSpec:
-        return tuple.__new__(cls, partitions)
-
-    def __repr__(self) -> str:
-        return f"PartitionSpec{tuple.__repr__(self)}"
-
-    def __reduce__(self) -> Any:
-        return PartitionSpec, tuple(self)
-
-
-P = PartitionSpec
-
-
-@final
-class Mesh:
-    """A mesh of devices with named axes; here every axis has size 1."""
-
-    def __init__(self, devices: Any, axis_names: Any, axis_types: Any = None) -> None:
-        self.devices = np.asarray(devices, dtype=object)
-        self.axis_names = (axis_names,) if isinstance(axis_names, str) else tuple(axis_names)
-        if self.devices.ndim != len(self.axis_names):
-            raise ValueError(
-                f"Mesh requires the ndim of its devices ({self.devices.ndim}) to equal the number of axis names {self.axis_names}"
-            )
-        self._entered = 0
-
-    @property
-    def shape(self) -> dict[str, int]:
-        return dict(zip(self.axis_names, self.devices.shape, strict=True))
-
-    @property
-    def size(self) -> int:
-        return self.devices.size
-
-    empty = False
-
-    def __enter__(self) -> Mesh:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        return None
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Mesh) and self.shape == other.shape
-
-    def __hash__(self) -> int:
-        return hash((self.axis_names, self.devices.shape))
-
-    def __repr__(self) -> str:
-        return f"Mesh({', '.join(f'{n!r}: {s}' for n, s in self.shape.items())})"
-
-
-@final
-class NamedSharding(Sharding):
-    """By a mesh and a PartitionSpec."""
-
-    def __init__(self, mesh: Mesh, spec: PartitionSpec, *, memory_kind: str | None = None) -> None:
-        for names in spec:
-            for name in names if isinstance(names, tuple) else (names,):
-                if name is not None and name not in mesh.axis_names:
-                    raise ValueError(f"Resource axis: {name} of {spec!r} is not found in mesh: {mesh.axis_names}.")
-        self.mesh, self.spec = mesh, spec
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, NamedSharding) and self.mesh == other.mesh and self.spec == other.spec
-
-    def __hash__(self) -> int:
-        return hash((self.mesh, self.spec))
-
-    def __repr__(self) -> str:
-        return f"NamedSharding(mesh={self.mesh!r}, spec={self.spec!r}, memory_kind=device)"
-
-
-def make_mesh(axis_shapes: Sequence[int], axis_names: Sequence[str], axis_types: Any = None, *, devices: Any = None) -> Mesh:
-    """A mesh of the one device. ValueError if the shape asks for more."""
-    if int(np.prod(axis_shapes)) != 1:
-        raise ValueError(f"make_mesh: a mesh of shape {tuple(axis_shapes)} needs {int(np.prod(axis_shapes))} devices, there is one")
-    return Mesh(np.full(tuple(axis_shapes), CPU, dtype=object), axis_names)
 
 
 def devices(backend: Any = None) -> list[Device]:
@@ -243,12 +83,19 @@ def host_count(backend: Any = None) -> int:
     return 1
 
 
-def _check_device(device: Any, fun: str) -> None:
-    if device is None or isinstance(device, Device | Sharding):
-        return
-    if device == "cpu":
-        return
-    raise ValueError(f"{fun} argument must be a device, a sharding or None, got {device!r} of type {type(device)}")
+def _place(device: Any, fun: str) -> Sharding | None:
+    """What a user may write for a place. ValueError for anything else."""
+    if device is None or isinstance(device, Sharding):
+        return device
+    if isinstance(device, Device):
+        return _SHARDING
+    if isinstance(device, PartitionSpec):
+        return as_sharding(device, fun)
+    if isinstance(device, Format):
+        return device.sharding
+    if isinstance(device, Space):
+        return _SHARDING if device is Space.Any else SingleDeviceSharding(CPU, memory_kind=device.value)
+    raise ValueError(f"{fun}: expected a Device, a Sharding, a PartitionSpec, a memory Space or None. Received invalid value: {device!r}")
 
 
 def put(x: Any) -> Any:
@@ -262,31 +109,117 @@ def put(x: Any) -> Any:
     return put(convert(x)) if convert is not None else to_array(to_ndarray(x), aval)
 
 
+@final
+class _Given:
+    """An entry of a tree of places, so that None is a leaf too."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+def _entries(name: str, spec: Any, full: Any) -> list[Any]:
+    """The entry of `spec`, a tree or prefix of one, for each leaf of `full`. ValueError, with all paths, if it is no prefix."""
+    marked = tree_map(_Given, spec, is_leaf=lambda d: d is None or isinstance(d, PartitionSpec))
+    errors = [str(e(f"device_put {name}")) for e in prefix_errors(marked, full)]
+    if errors:
+        raise ValueError(
+            f"device_put {name} must have the structure of the values, or of the upper part of it. Mismatches ({len(errors)} found):\n"
+            + "\n".join(errors)
+        )
+    return [entry.value for entry in broadcast_prefix(marked, full)]
+
+
 def device_put(x: Any, device: Any = None, *, src: Any = None, donate: Any = False, may_alias: Any = None) -> Any:
     """The tree with its leaves as arrays. NumPy arrays are copied; arrays are immutable and shared, unless `donate` is true: then the
-    result is a copy and the array given is deleted. `device`: the device, a sharding, or a tree of those (there is only one place to put
-    things)."""
-    for d in tree_leaves(device, is_leaf=lambda d: d is None or isinstance(d, Device | Sharding)):
-        _check_device(d, "device_put")
-    donated = donate if isinstance(donate, bool) else any(tree_leaves(donate))
+    result is a copy and the array given is deleted.
+
+    device      the device, a sharding, a PartitionSpec of the mesh that is set, or a tree of those, which is one for the upper part of the
+                tree of values. There is only one place to put things, but the array says what was asked for: `x.sharding`
+    may_alias   False: always a copy
+    ValueError for what is no place, and for trees that do not fit."""
+    leaves = tree_leaves(x)
+    if device is None or isinstance(device, Device | Sharding):
+        places = [_place(device, "device_put")] * len(leaves)
+    else:
+        places = [_place(d, "device_put") for d in _entries("device", device, x)]
+    for d in tree_leaves(src, is_leaf=lambda d: isinstance(d, PartitionSpec)):
+        _place(d, "device_put")
+    donated = [donate] * len(leaves) if isinstance(donate, bool) else _entries("donate", donate, x)
+    alias = [may_alias] * len(leaves) if may_alias is None or isinstance(may_alias, bool) else _entries("may_alias", may_alias, x)
+    if any(a is True and d for a, d in zip(alias, donated, strict=True)):
+        raise ValueError("device_put: a value cannot be donated and stay shared: may_alias and donate are both True")
+    given = iter(zip(places, donated, alias, strict=True))
 
     def leaf(v: Any) -> Any:
+        place, give, share = next(given)
         y = put(v)
-        if donated and y is v and isinstance(v, ArrayImpl):
+        if type(y) is not ArrayImpl:
+            return y
+        if place is not None:
+            place.check_compatible_aval(y.shape)
+        if give and y is v:
             y = to_array(to_ndarray(v), v.aval)
             v.delete()
-        elif may_alias is False and y is v and isinstance(v, ArrayImpl):
+        elif share is False and y is v:
             y = to_array(to_ndarray(v), v.aval)
-        return y
+        return y if place is None else _placed(y, place)
 
     return tree_map(leaf, x)
 
 
+def make_array_from_callback(
+    shape: Sequence[int], sharding: Sharding, data_callback: Callable[[tuple[slice, ...]], Any], dtype: Any = None
+) -> Any:
+    """The array of this shape whose part on each device is `data_callback(index)`: here all of it. ValueError if the shapes differ."""
+    shape = tuple(shape)
+    data = data_callback((slice(None),) * len(shape))
+    if isinstance(data, Tracer):
+        raise TypeError("make_array_from_callback: the callback must return known values, got a traced array")
+    data = put(data if dtype is None else np.asarray(data, dtypes.as_dtype(dtype)))
+    if data.shape != shape:
+        raise ValueError(f"make_array_from_callback: the callback gave an array of shape {data.shape}, not {shape}")
+    return device_put(data, sharding)
+
+
+def make_array_from_process_local_data(sharding: Sharding, local_data: Any, global_shape: Any = None) -> Any:
+    """The arrays of the tree of which each process has a part: here all of it. ValueError if `global_shape` says otherwise."""
+
+    def leaf(data: Any, shape: Any) -> Any:
+        y = put(data)
+        wanted = y.shape if shape is None else tuple(n if s is None else s for s, n in zip(shape, y.shape, strict=True))
+        if wanted != y.shape:
+            raise ValueError(f"make_array_from_process_local_data: with one process the data has the global shape {wanted}, got {y.shape}")
+        return device_put(y, sharding)
+
+    if global_shape is None or all(n is None or hasattr(type(n), "__index__") for n in global_shape):
+        return tree_map(lambda v: leaf(v, global_shape), local_data)
+    return tree_map(leaf, local_data, global_shape, is_leaf=lambda v: v is None)
+
+
+def make_array_from_single_device_arrays(shape: Sequence[int], sharding: Sharding, arrays: Sequence[Any], *, dtype: Any = None) -> Any:
+    """The array made of its parts on each device: here one of the same shape. TypeError if `arrays` is no sequence of arrays."""
+    if not isinstance(arrays, list | tuple):
+        raise TypeError(f"make_array_from_single_device_arrays: `arrays` must be a list or tuple of arrays, got {type(arrays)}")
+    if any(isinstance(x, Tracer) for x in arrays):
+        raise ValueError("make_array_from_single_device_arrays: the arrays must be known, got traced ones")
+    if not arrays and dtype is None:
+        raise ValueError("make_array_from_single_device_arrays: without arrays the dtype must be given")
+    if len(arrays) != 1:
+        raise ValueError(f"make_array_from_single_device_arrays: there is one device, so one array, got {len(arrays)}")
+    (x,) = arrays
+    if not isinstance(x, ArrayImpl):
+        raise TypeError(f"make_array_from_single_device_arrays: expected arrays, got {type(x)}")
+    if x.shape != tuple(shape) or (dtype is not None and dtypes.as_dtype(dtype) != x.dtype):
+        wanted = f"shape {tuple(shape)}" + ("" if dtype is None else f" and dtype {dtypes.name(dtypes.as_dtype(dtype))}")
+        raise ValueError(f"make_array_from_single_device_arrays: expected an array of {wanted}, got {x.aval}")
+    return device_put(x, sharding)
+
+
 def device_get(x: Any) -> Any:
-    """The tree with its arrays as NumPy arrays; other leaves stay."""
+    """The tree with its arrays as NumPy arrays; keys and other leaves stay."""
 
     def leaf(v: Any) -> Any:
-        return np.asarray(v) if isinstance(v, ArrayImpl | Tracer) else v
+        return np.asarray(v) if isinstance(v, ArrayImpl | Tracer) and not dtypes.is_key(v.dtype) else v
 
     return tree_map(leaf, x)
 
@@ -304,11 +237,48 @@ def block_until_ready(x: Any) -> Any:
 
 
 def copy_to_host_async(x: Any) -> Any:
-    """Arrays are in host memory already; returns the tree."""
+    """Arrays are in host memory already; other leaves that have a method of this name are asked. Returns the tree."""
+    for v in tree_leaves(x):
+        if type(v) is not ArrayImpl and hasattr(type(v), "copy_to_host_async"):
+            v.copy_to_host_async()
     return x
 
 
+def reshard(xs: Any, out_shardings: Any) -> Any:
+    """The tree laid out otherwise. There is one device, so that known arrays only say so, and traced ones stay as they are. ValueError for
+    a PartitionSpec while no mesh is set."""
+    places = [as_sharding(s, "reshard") for s in _entries("out_shardings", out_shardings, xs)]
+    leaves = iter(places)
+
+    def leaf(v: Any) -> Any:
+        place = next(leaves)
+        y = put(v)
+        place.check_compatible_aval(y.shape)
+        return _placed(y, place) if type(y) is ArrayImpl else y
+
+    return tree_map(leaf, xs)
+
+
 _SHARDING: Final = SingleDeviceSharding(CPU)
+_places: Final[dict[int, tuple[weakref.ref[Any], Sharding]]] = {}
+"""Where arrays were put that were put somewhere, by their ids."""
+
+
+def _placed(x: ArrayImpl, place: Sharding) -> ArrayImpl:
+    """The array, which says that it lies there; another object over the same memory, unless it says so already."""
+    i = id(x)
+    found = _places.get(i)
+    if found is not None and found[1] == place:
+        return x
+    y = x.with_aval(x.aval)
+    key = id(y)
+    _places[key] = weakref.ref(y, lambda _, table=_places: table.pop(key, None)), place
+    return y
+
+
+def _sharding_of(x: Any) -> Sharding:
+    found = _places.get(id(x)) if _places else None
+    return _SHARDING if found is None else found[1]
 
 
 @final
@@ -330,19 +300,26 @@ def _to_device(self: Any, device: Any, *, stream: Any = None) -> Any:
     """The array on a device (the one it is on)."""
     if stream is not None:
         raise NotImplementedError("to_device: stream is not supported")
-    _check_device(device, "to_device")
-    return self
+    place = _place(device, "to_device")
+    return _placed(self, place) if place is not None and type(self) is ArrayImpl else self
+
+
+def _check_if_deleted(self: Any) -> None:
+    """RuntimeError if the array has been deleted."""
+    if self.is_deleted():
+        self._value  # noqa: B018 - raises, saying that the array has been deleted
 
 
 install_methods(
     {
-        "sharding": property(lambda self: _SHARDING, doc="Where the array lies."),
+        "sharding": property(_sharding_of, doc="Where the array lies."),
         "device": property(lambda self: CPU, doc="The array's device."),
         "devices": lambda self: {CPU},
-        "committed": property(lambda self: False),
+        "committed": property(lambda self: id(self) in _places, doc="Whether the array was put somewhere by device_put."),
         "is_fully_addressable": property(lambda self: True),
         "is_fully_replicated": property(lambda self: True),
         "platform": lambda self: "cpu",
+        "format": property(lambda self: Format(Format.of(self.shape).layout, _sharding_of(self)), doc="Where and how the array lies."),
         "to_device": _to_device,
     }
 )
@@ -351,6 +328,8 @@ install_methods(
         "addressable_shards": property(lambda self: [Shard(self)]),
         "global_shards": property(lambda self: [Shard(self)]),
         "addressable_data": lambda self, index: self,
+        "_committed": property(lambda self: id(self) in _places),
+        "_check_if_deleted": _check_if_deleted,
     },
     (ArrayImpl,),
 )

@@ -2,6 +2,7 @@
 
 from steno.core.errors import (
     ConcretizationTypeError as ConcretizationTypeError,
+    InconclusiveDimensionOperation as InconclusiveDimensionOperation,
     JAXIndexError as JAXIndexError,
     JaxprTypeError as JaxprTypeError,
     JaxRuntimeError as JaxRuntimeError,

@@ -6,18 +6,19 @@ import math
 import operator
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol, final
+from typing import Any, Protocol, final, runtime_checkable
 
 from steno import backends
 from steno._native import ArrayImpl, JitEntry, JitFunction, ShapedArray
 from steno.backends import finite
 from steno.core import dtypes
 from steno.core.aval import register_aval_type, typeof
+from steno.core.config import config
 from steno.core.jaxpr import ClosedJaxpr, Jaxpr, open_jaxpr, subjaxprs
 from steno.core.record import field, record
 from steno.core.refs import AbstractRef
 from steno.core.trace import Tracer
-from steno.device import CPU, SingleDeviceSharding
+from steno.mesh import CPU, Format, SingleDeviceSharding
 from steno.tracing import argument_avals, argument_names
 from steno.tree_util import PyTreeDef, tree_flatten, tree_map, tree_unflatten
 
@@ -26,6 +27,20 @@ class Executable(Protocol):
     """A compiled program, as a backend gives it."""
 
     def run(self, args: Sequence[Any], donated: Iterable[int] = ()) -> list[Any]: ...
+
+
+CompilerOptions = dict[str, Any]
+
+
+@runtime_checkable
+class Wrapped(Protocol):
+    """What jit gives: a function that can also be traced and lowered."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+
+    def trace(self, *args: Any, **kwargs: Any) -> Any: ...
+
+    def lower(self, *args: Any, **kwargs: Any) -> Any: ...
 
 
 @final
@@ -46,7 +61,8 @@ class ShapeDtypeStruct:
 
     @property
     def aval(self) -> Any:
-        array = ShapedArray(self.shape, dtypes.canonical(self.dtype), self.weak_type)
+        dtype = self.dtype if config._state.explicit_x64_dtypes == "allow" else dtypes.canonical(self.dtype)
+        array = ShapedArray(self.shape, dtype, self.weak_type)
         return AbstractRef(array) if self.is_ref else array
 
     @property
@@ -61,7 +77,8 @@ class ShapeDtypeStruct:
     def like(cls, x: Any) -> ShapeDtypeStruct:
         """The type of an array or a number."""
         aval = typeof(x)
-        return cls(aval.shape, aval.dtype, weak_type=aval.weak_type)
+        sharding = getattr(x, "sharding", None) if isinstance(x, ArrayImpl | ShapeDtypeStruct) else None
+        return cls(aval.shape, aval.dtype, weak_type=aval.weak_type, sharding=sharding)
 
     def update(self, **changes: Any) -> ShapeDtypeStruct:
         fields = {n: changes.pop(n, getattr(self, n)) for n in ("shape", "dtype", "sharding", "weak_type", "is_ref")}
@@ -163,6 +180,14 @@ class Program:
 
     def argument_names(self) -> tuple[str, ...]:
         return argument_names(self.fun(), self.in_tree, self.positions)
+
+
+@final
+@record(frozen=True)
+class HoistedConstants:
+    """Arrays that a compiled program is handed besides its arguments: none, those it captures are its own."""
+
+    const_args: tuple[Any, ...] = ()
 
 
 class Stage:
@@ -323,6 +348,19 @@ class Compiled(Stage):
     @property
     def output_shardings(self) -> Any:
         return tree_map(lambda _: SingleDeviceSharding(CPU), self.out_info)
+
+    @property
+    def input_formats(self) -> Any:
+        """Where and how the arguments lie, as (args, kwargs): arrays are C-contiguous."""
+        return tree_map(lambda a: Format.of(a.shape), self.args_info, is_leaf=lambda x: isinstance(x, ArgInfo))
+
+    @property
+    def output_formats(self) -> Any:
+        return tree_map(lambda x: Format.of(x.shape), self.out_info)
+
+    @property
+    def _params(self) -> HoistedConstants:
+        return HoistedConstants()
 
     def runtime_executable(self) -> Executable:
         return self._executable

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from steno.backends import finite
 from steno.core.aval import TypedScalar
-from steno.core.config import config, debug_infs, debug_nans
+from steno.core.config import config, debug_infs, debug_nans, no_execution
 from steno.core.errors import JaxRuntimeError
 from steno.core.interpret import to_array
 from steno.core.op import Op, set_eager
@@ -22,6 +22,7 @@ from steno.core.trace import Tracer, escaped
 
 _AUTO: Final = "cpu"
 _OPTIONS: Final = {"fast_math": bool}
+_ACCEPTED: Final = ("optimization_level", "memory_fitting_level", "exec_time_optimization_effort", "memory_fitting_effort")
 _loaded: dict[str, Any] = {}
 
 
@@ -37,11 +38,16 @@ def current() -> Any:
 
 
 def check_options(options: Mapping[str, Any] | None) -> tuple[tuple[str, Any], ...]:
-    """Compiler options as sorted pairs. JaxRuntimeError for one there is not, TypeError for a value of a wrong type."""
+    """Compiler options as sorted pairs; those of XLA are accepted, without effect. JaxRuntimeError for one there is not, TypeError for a
+    value of a wrong type."""
     if not options:
         return ()
     out = []
     for name, value in sorted(options.items()):
+        if name.startswith("xla_") or name in _ACCEPTED:
+            hash(value)
+            out.append((name, value))
+            continue
         if name not in _OPTIONS:
             raise JaxRuntimeError(f"INVALID_ARGUMENT: No such compile option: '{name}' (there are: {', '.join(_OPTIONS)})")
         if not isinstance(value, _OPTIONS[name]):
@@ -68,7 +74,14 @@ def _eager(op: Op, args: Sequence[Any], params: dict[str, Any]) -> Any:
         raise
 
 
+def check_execution() -> None:
+    """RuntimeError while the knob no_execution is on."""
+    if config._state.no_execution:
+        raise RuntimeError("a program was to run, but no_execution is set")
+
+
 def _checked_eager(op: Op, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    check_execution()
     out = _eager(op, args, params)
     if finite.watching():
         finite.check_op(op, args, params, out, current().eager)
@@ -76,11 +89,11 @@ def _checked_eager(op: Op, args: Sequence[Any], params: dict[str, Any]) -> Any:
 
 
 def _watch(value: Any) -> None:
-    """From the first time that values are forbidden on, each eager op looks."""
+    """From the first time that values are forbidden, or running is, each eager op looks."""
     if value is True:
         set_eager(_checked_eager)
 
 
-for _knob in (debug_nans, debug_infs):
+for _knob in (debug_nans, debug_infs, no_execution):
     _knob.on_change.append(_watch)
-set_eager(_checked_eager if debug_nans.value or debug_infs.value else _eager)
+set_eager(_checked_eager if debug_nans.value or debug_infs.value or no_execution.value else _eager)

@@ -73,6 +73,27 @@ class Knob:
     def __call__(self, value: Any = True) -> _Override:
         return _Override(self, self.check(value))
 
+    def get_global(self) -> Any:
+        """The process's value, whatever this thread has set for itself."""
+        return getattr(_State, self.name)
+
+    def set_global(self, value: Any) -> None:
+        """Sets the process's value. ValueError for one it cannot have."""
+        value = self.check(value)
+        setattr(_State, self.name, value)
+        if self.traced:
+            _publish_process_token()
+        for f in self.on_change:
+            f(value)
+
+    def get_local(self) -> Any:
+        """What this thread has set for itself, or None."""
+        return vars(_state).get(self.name)
+
+    def set_local(self, value: Any) -> None:
+        """Sets the value for this thread. ValueError for one it cannot have."""
+        _set_local(self, self.check(value))
+
 
 @final
 class _Override:
@@ -170,21 +191,22 @@ class Config:
 
     def update(self, name: str, value: Any) -> None:
         """Sets a knob for the process. AttributeError for an unknown name, ValueError for a value it cannot have."""
-        k = _BY_NAME.get(name)
+        k = _knob_named(name)
         if k is None:
             raise AttributeError(f"Unrecognized config option: {name}")
-        value = k.check(value)
-        setattr(_State, k.name, value)
-        if k.traced:
-            _publish_process_token()
-        for f in k.on_change:
-            f(value)
+        k.set_global(value)
 
     def read(self, name: str) -> Any:
-        k = _BY_NAME.get(name)
+        k = _knob_named(name)
         if k is None:
             raise AttributeError(f"Unrecognized config option: {name}")
         return k.value
+
+    _read = read  # what libraries call
+
+    @property
+    def x64_enabled(self) -> bool:
+        return _state.enable_x64
 
     def parse_flags_with_absl(self) -> None:
         """Sets the knobs that the command line names, as absl writes flags: `--jax_enable_x64`, `--nojax_enable_x64`,
@@ -192,7 +214,7 @@ class Config:
         for argument in itertools.takewhile(lambda a: a != "--", sys.argv[1:]):
             name, equals, text = argument.lstrip("-").partition("=")
             off = name.startswith("no") and not equals
-            k = _BY_NAME.get(name.removeprefix("no") if off else name)
+            k = _knob_named(name.removeprefix("no") if off else name)
             if k is None or not argument.startswith("-"):
                 continue
             if not equals and k.parse is not _bool:
@@ -201,16 +223,17 @@ class Config:
 
     @property
     def values(self) -> dict[str, Any]:
+        _declare_compatible()
         return {n: k.value for n, k in _BY_NAME.items()}
 
     def __getattr__(self, name: str) -> Any:
-        k = _BY_NAME.get(name)
+        k = _knob_named(name)
         if k is None:
             raise AttributeError(f"'Config' object has no attribute {name!r}")
         return k.value
 
     def __dir__(self) -> list[str]:
-        return [*super().__dir__(), *_BY_NAME]
+        return [*super().__dir__(), *_BY_NAME, *(f"jax_{n}" for n in _COMPATIBLE)]
 
 
 def _publish_process_token() -> None:
@@ -243,6 +266,7 @@ check_tracer_leaks = knob("check_tracer_leaks", False, "raise at the end of a tr
 log_compiles = knob("log_compiles", False, "log every trace and compilation at WARNING")
 explain_cache_misses = knob("explain_cache_misses", False, "log why a jitted function was traced again, at WARNING")
 threefry_partitionable = knob("threefry_partitionable", True, "random bits do not depend on how an array is cut up", traced=True)
+random_seed_offset = knob("random_seed_offset", 0, "added to the seeds of all keys", traced=True)
 default_prng_impl = knob(
     "default_prng_impl", "threefry2x32", "PRNG of keys that do not say one", choices=("threefry2x32", "rbg", "unsafe_rbg"), traced=True
 )
@@ -278,6 +302,13 @@ hlo_source_file_canonicalization_regex = knob(
     "hlo_source_file_canonicalization_regex", None, "accepted for compatibility", parse=_none_or(str)
 )
 axis_env = knob("axis_env", (), "internal: the named axes of the vmaps around the present code", traced=True)
+explicit_x64_dtypes = knob(
+    "explicit_x64_dtypes", "warn", "a 64-bit dtype asked for by name while x64 is off: 32 bits with a warning, an error, or 64 bits",
+    choices=("warn", "error", "allow"), traced=True,
+)  # fmt: skip
+allow_f16_reductions = knob("allow_f16_reductions", True, "if not, a sum of 16-bit floats raises ValueError", traced=True)
+num_cpu_devices = knob("num_cpu_devices", -1, "accepted for compatibility: there is one device", choices=(-1, 1))
+no_execution = knob("no_execution", False, "raise RuntimeError when a program would run", traced=True)
 no_tracing = knob("no_tracing", False, "raise when a function would be traced", traced=True)
 array_garbage_collection_guard = knob("array_garbage_collection_guard", None, "accepted for compatibility", parse=_none_or(str))
 pprint_use_color = knob("pprint_use_color", False, "accepted for compatibility: jaxprs print without colour")
@@ -330,6 +361,77 @@ def _swap_overrides(new: dict[str, Any]) -> dict[str, Any]:
 _native.set_overrides(_overrides, _swap_overrides)
 
 
+# What JAX has for other devices, for XLA, or for ways of its own through a program: nothing here depends on it. Each becomes a knob when it
+# is first asked for, so that importing costs nothing.
+_COMPATIBLE: Final[dict[str, Any]] = {
+    "accurate_erf_inv": False, "auto_pcast": True, "backend_target": "", "bcoo_cusparse_lowering": False,
+    "captured_constants_report_frames": 0, "captured_constants_warn_bytes": 2_000_000_000, "check_proxy_envs": True,
+    "compilation_cache_check_contents": False, "compilation_cache_expect_pgle": False, "compilation_cache_include_metadata_in_key": False,
+    "compiler_detailed_logging_min_ops": 10, "compiler_enable_remat_pass": True, "cpu_collectives_implementation": "gloo",
+    "cpu_get_global_topology_timeout_minutes": 5, "cpu_get_local_topology_timeout_minutes": 2, "cross_host_transfer_socket_address": "",
+    "cross_host_transfer_timeout_seconds": None, "cross_host_transfer_transfer_size": None, "cross_host_transport_addresses": "",
+    "cuda_visible_devices": "all", "custom_jvp3": False, "custom_vjp3": False, "debug_leaked_clients_on_clear_backends": False,
+    "debug_log_modules": "", "disable_most_optimizations": False, "disable_vmap_shmap_error": False,
+    "disallow_mesh_context_manager": False, "distributed_debug": False, "distributed_verify_secure_credentials": False,
+    "dump_ir_modes": "stablehlo", "dump_ir_to": "", "embedded_constants_max_bytes": 32, "enable_pgle": False,
+    "enable_preemption_service": True, "enable_recoverability": False, "error_checking_behavior_divide": "ignore",
+    "error_checking_behavior_nan": "ignore", "error_checking_behavior_oob": "ignore", "experimental_unsafe_xla_runtime_errors": False,
+    "export_calling_convention_version": 10, "export_deserialize_expired_versions": False, "export_ignore_forward_compatibility": False,
+    "force_dcn_cross_host_transfers": False, "high_dynamic_range_gumbel": False, "include_debug_info_in_dumps": True,
+    "include_full_tracebacks_in_locations": True, "log_checkpoint_residuals": False, "logging_level": "NOTSET",
+    "memory_fitting_level": "O2", "mock_gpu_topology": "", "mosaic_allow_hlo": False, "mosaic_unzip_debug_locations": True,
+    "mtls_ca_file": None, "mtls_cert_file": None, "mtls_key_file": None, "mtls_peer_uri_prefix": None, "mutable_array_checks": True,
+    "oneapi_visible_devices": "all", "optimization_level": "UNKNOWN", "pallas_auto_assign_collective_ids": "no",
+    "pallas_auto_assign_collective_ids_limit": 25, "pallas_enable_debug_checks": False, "pallas_poison_buffers": False,
+    "pallas_verbose_errors": False, "persistent_cache_enable_xla_caches": "xla_gpu_per_fusion_autotune_cache_dir",
+    "pgle_aggregation_percentile": 90, "pgle_profiling_runs": 3, "pjrt_client_create_options": None,
+    "ragged_dot_use_ragged_dot_instruction": True, "raise_on_ppermute_sort_diff": True, "raise_persistent_cache_errors": False,
+    "remat3": False, "remat_barrier_no_cotangents": False, "remove_custom_partitioning_ptr_from_cache_key": False,
+    "rocm_visible_devices": "all", "scan3": False, "send_traceback_to_runtime": "off", "serialization_version": 0,
+    "share_binary_between_hosts": False, "share_binary_between_hosts_timeout_ms": 1_200_000, "sort_devices_by_process_index": True,
+    "source_url_schema": None, "threefry_gpu_kernel_lowering": False, "traceback_in_locations_limit": 100,
+    "tracer_error_num_traceback_frames": 5, "transfer_guard_device_to_device": None, "transfer_guard_device_to_host": None,
+    "transfer_guard_host_to_device": None, "thread_guard": False, "use_cpp_shard_args": False, "use_direct_linearize": True,
+    "use_emit_pipeline_primitive": False, "use_hlo_logistic_lowering": None, "use_magma": "auto", "use_rgv3": True,
+    "use_shardy_partitioner": True, "use_simplified_jaxpr_constants": False, "xla_backend": "", "xla_profile_version": 0,
+}  # fmt: skip
+_lock = threading.Lock()
+
+
+def _knob_named(full_name: str) -> Knob | None:
+    found = _BY_NAME.get(full_name)
+    if found is None and (name := full_name.removeprefix("jax_")) in _COMPATIBLE and name != full_name:
+        with _lock:
+            found = _BY_NAME.get(full_name)
+            if found is None:
+                default = _COMPATIBLE[name]
+                found = knob(name, default, "accepted for compatibility", parse=_none_or(str) if default is None else None)
+    return found
+
+
+def _declare_compatible() -> None:
+    for name in _COMPATIBLE:
+        _knob_named(f"jax_{name}")
+
+
+_user_contexts = itertools.count()
+
+
+def make_user_context(default_value: Any = None) -> Knob:
+    """A setting of the caller's own, hashable: `with my_context(value): ...`. It is part of the key of every program, so that functions are
+    traced again for each value; `my_context.value` is what it is now."""
+    hash(default_value)
+    return knob(f"user_context_{next(_user_contexts)}", default_value, "internal: of a program's own", parse=str, traced=True)
+
+
+def __getattr__(name: str) -> Knob:
+    """The knobs for compatibility, by their names: `config.thread_guard`."""
+    found = None if name.startswith("_") else _knob_named(f"jax_{name}")
+    if found is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return found
+
+
 @contextmanager
 def checking_leaks() -> Iterator[None]:
     """Inside, a trace whose tracers outlive it raises."""
@@ -344,8 +446,9 @@ def documentation() -> str:
     """The table of all knobs, in Markdown: what `docs/configuration.md` holds."""
     rows = ["| name for `config.update` | default | choices | what it does |", "| --- | --- | --- | --- |"]
     for k in sorted(KNOBS.values(), key=lambda k: k.full_names[0]):
-        if k.doc.startswith("internal"):
+        if k.doc.startswith("internal") or k.name in _COMPATIBLE:
             continue
         choices = "" if k.choices is None else ", ".join(f"`{c}`" for c in k.choices)
         rows.append(f"| `{k.full_names[0]}` | `{k.default}` | {choices} | {k.doc}{'; part of every cache key' if k.traced else ''} |")
+    rows += ["", "Accepted for compatibility, without effect: " + ", ".join(f"`jax_{n}`" for n in sorted(_COMPATIBLE)) + "."]
     return "\n".join(rows) + "\n"

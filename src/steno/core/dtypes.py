@@ -5,6 +5,7 @@ Every dtype is an `np.dtype` (the narrow ones from ml_dtypes), but for PRNG keys
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, Final, final
 
 import ml_dtypes
@@ -71,9 +72,9 @@ class KeyDType:
     """The dtype of typed PRNG keys; one object for each implementation, compared by identity.
 
     `tag` is the short name in `key<tag>`, `impl` the implementation's name as `steno.random.key(impl=...)` takes it, `words` the number of
-    uint32 of one key."""
+    uint32 of one key (2 or 4), `host` the dtype of keys in the ndarrays that oracles see: uint64, or two of them as fields named by the tag."""
 
-    __slots__ = ("__weakref__", "impl", "itemsize", "name", "tag", "words")
+    __slots__ = ("__weakref__", "host", "impl", "itemsize", "name", "tag", "words")
     type = prng_key
     kind = "V"
     _all: dict[str, KeyDType] = {}
@@ -82,7 +83,13 @@ class KeyDType:
         self.tag, self.impl, self.words = tag, impl, words
         self.name = f"key<{tag}>"
         self.itemsize = 4 * words
+        self.host = np.dtype(np.uint64) if words == 2 else np.dtype([(f"{tag}0", np.uint64), (f"{tag}1", np.uint64)])
         self._all[tag] = self
+
+    @property
+    def key_shape(self) -> tuple[int, ...]:
+        """The shape of one key's words."""
+        return (self.words,)
 
     def __repr__(self) -> str:
         return self.name
@@ -96,6 +103,9 @@ def _key_dtype(tag: str) -> KeyDType:
 
 
 key_fry: Final = KeyDType("fry", "threefry2x32", 2)
+key_rbg: Final = KeyDType("rbg", "rbg", 4)
+key_urbg: Final = KeyDType("urbg", "unsafe_rbg", 4)
+KEYS: Final = (key_fry, key_rbg, key_urbg)
 
 _SHORT: Final = {
     np.dtype(k): v
@@ -110,7 +120,7 @@ _SHORT: Final = {
 _SHORT.update({int2: "i2", int4: "i4", uint2: "u2", uint4: "u4", bfloat16: "bf16", float0: "float0"})
 _SHORT.update({d: d.name.replace("float", "f") for d in NARROW_FLOATS})
 FROM_SHORT: Final[dict[str, Any]] = {short: d for d, short in _SHORT.items()}
-FROM_SHORT[key_fry.name] = key_fry
+FROM_SHORT.update({d.name: d for d in KEYS})
 _NARROW_OF: Final = {int64: int32, uint64: uint32, float64: float32, complex128: complex64}
 
 
@@ -122,6 +132,11 @@ def short_name(dtype: Any) -> str:
 def name(dtype: Any) -> str:
     """`float32`, `key<fry>`, `float0`."""
     return "float0" if dtype == float0 else dtype.name
+
+
+def host_dtype(dtype: Any) -> np.dtype:
+    """The dtype of the ndarrays that oracles see."""
+    return dtype.host if isinstance(dtype, KeyDType) else dtype
 
 
 def is_key(dtype: Any) -> bool:
@@ -148,6 +163,24 @@ def canonical(dtype: Any) -> Any:
     if config._state.enable_x64:
         return dtype
     return _NARROW_OF.get(dtype, dtype)
+
+
+def requested(d: Any, given: Any, fun: str) -> Any:
+    """The dtype `d` that a user asked `fun` for, as `given`. A 64-bit one by name while x64 is off: the knob `explicit_x64_dtypes` decides
+    between its 32-bit relative with a warning, a ValueError, and itself."""
+    c = canonical(d)
+    if c is d or c == d or any(given is t for t in (int, float, complex)):
+        return c
+    mode = config._state.explicit_x64_dtypes
+    if mode == "allow":
+        return d
+    text = f"{fun}: dtype {name(d)} was asked for, and {name(c)} is given: 64-bit types are off."
+    if mode == "error":
+        raise ValueError(f"Explicitly requested dtype {name(d)} is not available. {text} jax_explicit_x64_dtypes is 'error'.")
+    warnings.warn(
+        f"{text} They are switched on by jax_enable_x64 (config.update, or JAX_ENABLE_X64 in the environment).", UserWarning, stacklevel=5
+    )
+    return c
 
 
 def canonicalize_dtype(dtype: Any, allow_extended_dtype: bool = False) -> Any:

@@ -97,6 +97,10 @@ class TypePromotionError(ValueError):
     """No implicit promotion leads from the given dtypes to a common one."""
 
 
+class InconclusiveDimensionOperation(Exception):
+    """A comparison of unknown dimensions: never raised, since dimensions are known."""
+
+
 class JaxprTypeError(TypeError):
     """A jaxpr breaks the rules of its grammar or types."""
 

@@ -29,7 +29,8 @@ def on_demand(
         elif name in later:
             raise AttributeError(f"{package}.{name} is not implemented yet")
         else:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            why = None if name.startswith("_") else importlib.import_module("steno.core.absent").reason(package, name)
+            raise AttributeError(f"module {package!r} has no attribute {name!r}" + ("" if why is None else f": {why}"))
         namespace[name] = value
         return value
 

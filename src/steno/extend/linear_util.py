@@ -95,7 +95,7 @@ def transformation2(transform: Callable[..., Any], fun: WrappedFun, *static: Any
 def transformation_with_aux2(
     transform: Callable[..., Any], fun: WrappedFun, *static: Any, use_eq_store: bool = False, unk_names: bool = False
 ) -> tuple[WrappedFun, Callable[[], Any]]:
-    """`transform(fun, store, *static, *args, **kwargs)`, which calls `store.store(aux)`; also a function that gives the auxiliary result."""
+    """`transform(fun, store, *static, *args, **kwargs)`, which calls `store.store(aux)`; also a function that gives that result."""
     store = Store()
     call = functools.partial(transform, fun.f_transformed, store, *static)
     return fun.wrap(transform, static, call), lambda: store.val

@@ -18,6 +18,7 @@ from steno.transforms.backward import backward
 from steno.transforms.forward import JVPTrace as JVPTrace, JVPTracer as JVPTracer, jvp_jaxpr as _jvp_jaxpr
 from steno.transforms.rules import Linear as UndefinedPrimal, Zero as Zero, add, as_value, instantiate, rule_of, zero_of, zeros
 
+
 def _jvp_on_arrays(op: Op, rule: Callable[..., Any]) -> Callable[..., Any]:
     return lambda primals, tangents, **params: rule(operands(primals), operands(tangents), **params)
 
@@ -73,9 +74,7 @@ def defjvp2(primitive: Op, *jvprules: Callable[..., Any] | None) -> None:
         out = primitive.bind(*primals, **params)
         known = as_value(out)
         parts = [
-            rule(t, out, *primals, **params)
-            for rule, t in zip(jvprules, tangents, strict=True)
-            if rule is not None and type(t) is not Zero
+            rule(t, out, *primals, **params) for rule, t in zip(jvprules, tangents, strict=True) if rule is not None and type(t) is not Zero
         ]
         return out, _sum_of_tangents(known, parts)
 
@@ -123,13 +122,15 @@ def defbilinear(prim: Op, lhs_rule: Callable[..., Any], rhs_rule: Callable[..., 
 
 
 def jvp_jaxpr(jaxpr: ClosedJaxpr, nonzeros: Sequence[bool], instantiate: bool | Sequence[bool]) -> tuple[ClosedJaxpr, list[bool]]:
-    """The program of values and tangents: it takes the program's inputs, then the tangents of those that are not zero; results likewise. Also
-    which results have tangents."""
+    """The program of values and tangents: it takes the program's inputs, then the tangents of those that are not zero; results likewise.
+    Also which results have tangents."""
     program, nonzero = _jvp_jaxpr(jaxpr, nonzeros, instantiate)
     return program, list(nonzero)
 
 
-def backward_pass(jaxpr: Jaxpr, transform_stack: bool, consts: Sequence[Any], primals_in: Sequence[Any], cts_in: Sequence[Any]) -> list[Any]:
+def backward_pass(
+    jaxpr: Jaxpr, transform_stack: bool, consts: Sequence[Any], primals_in: Sequence[Any], cts_in: Sequence[Any]
+) -> list[Any]:
     """Runs a program that is linear in the inputs that are `UndefinedPrimal` backwards: their cotangents, from those of the results."""
     found = backward(open_jaxpr(jaxpr), consts, primals_in, cts_in)
     return [zero_of(x) if ct is None else ct for x, ct in zip(primals_in, found, strict=True)]

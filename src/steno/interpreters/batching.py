@@ -1,6 +1,6 @@
 """Rules of vmap of a user's own ops, by the names of `jax.interpreters.batching`.
 
-`primitive_batchers[p] = rule`          `rule(args, dims, **params) -> (out, out dim)`; `dims[k]`: the batch axis of `args[k]`, or `not_mapped`
+`primitive_batchers[p] = rule`          `rule(args, dims, **params) -> (out, out dim)`; `dims[k]`: batch axis of `args[k]`, or `not_mapped`
 `fancy_primitive_batchers[p] = rule`    the same with the mapped `Axis` (`name`, `size`) as its first argument"""
 
 from __future__ import annotations

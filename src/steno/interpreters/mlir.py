@@ -43,8 +43,8 @@ def register_lowering(prim: Op, rule: Any, platform: str | None = None, inline: 
 
     def refuse(*avals: Any, **params: Any) -> Any:
         raise NotImplementedError(
-            f"MLIR translation rule for primitive '{prim.name}' not found for platform cpu: the one that is registered, {rule!r}, builds MLIR, "
-            "which steno does not use; register interpreters.mlir.lower_fun(f), with f written with jax.numpy and jax.lax"
+            f"MLIR translation rule for primitive '{prim.name}' not found for platform cpu: the one that is registered, {rule!r}, builds "
+            "MLIR, which steno does not use; register interpreters.mlir.lower_fun(f), with f written with jax.numpy and jax.lax"
         )
 
     prim.expand, prim.lower = None, refuse

@@ -24,13 +24,13 @@ def _without_live_inputs(op: Op, rule: Callable[..., Any]) -> Callable[..., Any]
 
 
 dce_rules = RuleTable("dce", _with_live_inputs, _without_live_inputs)
-"""`dce_rules[p] = rule`: `rule(used_outputs, live_inputs, eqn) -> (used_inputs, eqn | None)`: what is left of an equation of which only these
-results are used."""
+"""`dce_rules[p] = rule`: `rule(used_outputs, live_inputs, eqn) -> (used_inputs, eqn | None)`: what is left of an equation of which only
+these results are used."""
 
 
 def trace_to_jaxpr_dynamic(fun: Any, in_avals: Sequence[ShapedArray], **options: Any) -> tuple[Jaxpr, list[ShapedArray], list[Any]]:
-    """Records a function (or WrappedFun) of flat arrays that returns a flat sequence: the program, the types of its results, and the values of
-    its constvars."""
+    """Records a function (or WrappedFun) of flat arrays that returns a flat sequence: the program, the types of its results, and the values
+    of its constvars."""
     call = fun.call_wrapped if isinstance(fun, WrappedFun) else fun
     info = getattr(fun, "debug_info", None)
     closed = trace_to_jaxpr(call, in_avals, NO_DEBUG_INFO if info is None else info)
@@ -79,8 +79,8 @@ def dce_jaxpr_consts(
 def partial_eval_jaxpr_nounits(
     jaxpr: ClosedJaxpr, unknowns: Sequence[bool], instantiate: bool | Sequence[bool]
 ) -> tuple[ClosedJaxpr, ClosedJaxpr, list[bool], list[ShapedArray]]:
-    """Cuts a program in two: what the known inputs decide, whose outputs are the known results and the residuals; and the rest, whose inputs
-    are the residuals and the unknown inputs. Also which results are unknown, and the residuals' types."""
+    """Cuts a program in two: what the known inputs decide, whose outputs are the known results and the residuals; and the rest, whose
+    inputs are the residuals and the unknown inputs. Also which results are unknown, and the residuals' types."""
     cut = partial_eval_jaxpr(jaxpr, unknowns, instantiate)
     known, rest = cut.split.known, cut.split.unknown
     results = len(cut.out_unknown) - sum(cut.out_unknown)

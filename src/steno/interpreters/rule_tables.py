@@ -24,9 +24,11 @@ def on_arrays(op: Op, rule: Rule) -> Rule:
 
 @final
 class RuleTable(MutableMapping[Op, Rule]):
-    """`table[op] = rule` sets the record's `field`; `stored(op, rule)` gives what the record holds, `shown(op, what it holds)` the reverse."""
+    """`table[op] = rule` sets the record's `field`; `stored(op, rule)` gives what the record holds, `shown(op, holds)` the reverse."""
 
-    def __init__(self, field: str, stored: Callable[[Op, Rule], Rule] | None = None, shown: Callable[[Op, Rule], Rule] | None = None) -> None:
+    def __init__(
+        self, field: str, stored: Callable[[Op, Rule], Rule] | None = None, shown: Callable[[Op, Rule], Rule] | None = None
+    ) -> None:
         self._field, self._stored, self._shown = field, stored, shown
         self._given: dict[Op, tuple[Rule, Rule]] = {}  # what was set: (as it was given, as it is stored)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -93,15 +92,7 @@ def check_dtype(dtype: DTypeLike, fun: str) -> Any:
         return d
     if not dtypes.is_valid(d):
         raise TypeError(f"{fun}: there are no arrays of dtype {dtype}; wanted a bool or numeric one")
-    c = dtypes.canonical(d)
-    if c != d and dtype not in _PYTHON:
-        warnings.warn(
-            f"{fun}: dtype {dtypes.name(d)} was asked for, and {dtypes.name(c)} is given: 64-bit types are off. "
-            "They are switched on by jax_enable_x64 (config.update, or JAX_ENABLE_X64 in the environment).",
-            UserWarning,
-            stacklevel=4,
-        )
-    return c
+    return dtypes.requested(d, dtype, fun)
 
 
 def convert(x: Any, dtype: Any, weak: bool = False) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
 from collections.abc import Callable, Iterator
 from typing import Any, final
@@ -10,7 +11,13 @@ import numpy as np
 
 from steno._native import ArrayImpl, ShapedArray, current_trace
 from steno.core.aval import is_value
-from steno.core.errors import JaxprTypeError as JaxprTypeError, MissingRule, TracerArrayConversionError, concrete
+from steno.core.errors import (
+    InconclusiveDimensionOperation as InconclusiveDimensionOperation,
+    JaxprTypeError as JaxprTypeError,
+    MissingRule,
+    TracerArrayConversionError,
+    concrete,
+)
 from steno.core.jaxpr import (
     NO_EFFECTS as no_effects,
     ClosedJaxpr as ClosedJaxpr,
@@ -210,4 +217,8 @@ def unsafe_get_axis_names_DO_NOT_USE() -> list[Any]:
     return [a.name for a in axis_env()]
 
 
-__getattr__, __dir__ = on_demand(__name__, {}, submodules=("primitives",))
+_later, __dir__ = on_demand(__name__, {}, submodules=("primitives",))
+
+
+def __getattr__(name: str) -> Any:
+    return importlib.import_module("steno.lax.placement").Token if name == "Token" else _later(name)

@@ -1,0 +1,90 @@
+"""The names of JAX's public modules that steno has not, with the reason: what an AttributeError says of them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+_MLIR = "it builds or reads MLIR, and steno compiles from jaxprs to LLVM without it"
+_XLA = "it is about XLA, which steno does not use"
+_DEVICES = "it is about several devices or processes, and there is one CPU"
+_ACCELERATOR = "it is about GPUs or TPUs"
+_INSIDE = "it is a part of the inside of JAX's transformations, which steno's are built without"
+_SYMBOLIC = "shapes with unknown dimensions are not supported"
+_FFI = "functions of shared libraries are not called from compiled programs; pure_callback calls Python functions"
+_PROFILE = "the format of XLA's profiler is not written or read; start_trace and stop_trace write a Chrome trace"
+_CALLS = "an op that holds a function of its own is made by custom_jvp, custom_vjp or custom_vmap here"
+
+_BY_REASON: Final[dict[str, dict[str, str]]] = {
+    _MLIR: {
+        "interpreters.mlir": "AxisContext ConstantHandler DEVICE_TO_DEVICE_TYPE LoweringParameters LoweringResult LoweringRule "
+        "LoweringRuleContext Mesh MeshAxisName ModuleContext RECV_FROM_HOST_TYPE SEND_TO_HOST_TYPE SPMDAxisContext ShapePolyLoweringState "
+        "ShardingContext Token TokenSet Value aval_to_ir_type aval_to_ir_types core_call_lowering dense_int_array dense_int_elements "
+        "dtype_to_ir_type emit_python_callback flatten_ir_types flatten_ir_values i32_attr i64_attr ir_attribute ir_constant ir_constants "
+        "ir_tree_registry ir_type_handlers jaxpr_subcomp lower_jaxpr_to_fun lower_jaxpr_to_module lowerable_effects make_ir_context "
+        "merge_mlir_modules module_to_bytecode module_to_string register_constant_handler shape_tensor token_type "
+        "unflatten_ir_values_like_types ir",
+        "interpreters.partial_eval": "lower_jaxpr lower_jaxpr2",
+        "extend": "mlir lowering",
+        "extend.mlir": "deserialize_portable_artifact hlo_to_stablehlo lower_with_sharding_in_types refine_polymorphic_shapes "
+        "serialize_portable_artifact",
+        "experimental": "source_mapper fused buffer_callback",
+    },
+    _XLA: {
+        "interpreters.xla": "Backend canonicalize_dtype_handlers",
+        "interpreters.pxla": "create_compile_options",
+        "extend": "xla ifrt_programs",
+        "extend.backend": "backend_xla_version get_compile_options register_backend_factory register_backend_cache",
+        "extend.sharding": "GSPMDSharding get_hlo_sharding_from_serialized_proto get_op_sharding_from_serialized_proto "
+        "get_serialized_proto_from_hlo_sharding",
+        "experimental": "xla_metadata scheduling_groups roofline",
+        "lib": "xla_client xla_bridge xla_extension",
+    },
+    _DEVICES: {
+        "sharding": "AbstractDevice ManualAxisType auto_axes explicit_axes no_collectives",
+        "experimental": "custom_partitioning colocated_python topologies transfer array_serialization",
+        "": "thread_resources",
+    },
+    _ACCELERATOR: {"experimental": "pallas mosaic rnn", "extend": "pallas"},
+    _INSIDE: {
+        "interpreters.ad": "jvp linearize",
+        "interpreters.batching": "batch_subtrace register_vmappable unregister_vmappable",
+        "interpreters.partial_eval": "JaxprTracer PartialVal Val custom_partial_eval_rules dce_jaxpr_call_rule dce_jaxpr_closed_call_rule "
+        "new_eqn_recipe partial_eval_jaxpr_custom_rules trace_to_jaxpr_nounits",
+        "interpreters": "traceback_util",
+        "extend.core": "AbstractToken TraceTag take_current_trace",
+        "extend.source_info_util": "NameStack SourceInfo current_name_stack extend_name_stack new_name_stack new_source_info "
+        "reset_name_stack set_name_stack transform_name_stack user_context",
+        "experimental": "hijax EArray primal_tangent_dtype key_reuse",
+        "extend.random": "define_prng_impl",
+        "debug": "DebugEffect OrderedDebugEffect",
+        "custom_derivatives": "remat_opt_p",
+        "ad_checkpoint": "checkpoint_name_fwd",
+    },
+    _SYMBOLIC: {
+        "export": "SymbolicScope is_symbolic_dim symbolic_args_specs symbolic_dim_bounds symbolic_shape",
+    },
+    _FFI: {
+        "": "ffi",
+        "ffi": "abstract_token build_ffi_lowering_function ffi_call ffi_lowering include_dir pycapsule register_ffi_target "
+        "register_ffi_target_as_batch_partitionable register_ffi_type register_ffi_type_id",
+    },
+    _PROFILE: {
+        "profiler": "ProfileData ProfileEvent ProfileLine ProfileOptions ProfilePlane device_memory_profile export_profile_data "
+        "register_subprocess save_device_memory_profile start_server stop_server",
+    },
+    _CALLS: {"extend.core": "create_call_primitive eval_jaxpr_transpose register_call_primitive_rules"},
+    "it is an option of jax2tf, which converts to TensorFlow": {"": "jax2tf_associative_scan_reductions"},
+}  # fmt: skip
+
+REASONS: Final[dict[str, str]] = {
+    f"{module}.{name}".lstrip("."): reason
+    for reason, modules in _BY_REASON.items()
+    for module, names in modules.items()
+    for name in names.split()
+}
+"""`interpreters.ad.jvp` --> why there is no such name."""
+
+
+def reason(package: str, name: str) -> str | None:
+    """Why `package` (`steno.interpreters.ad`) has not the name; None if JAX's has it not either."""
+    return REASONS.get(f"{package}.{name}".removeprefix("steno.")) or REASONS.get(f"{package}.{name}".removeprefix("steno").lstrip("."))

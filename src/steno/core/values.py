@@ -1,0 +1,27 @@
+"""Further names of `jax.core`."""
+
+from __future__ import annotations
+
+from typing import Any, final
+
+from steno._native import ShapedArray
+from steno.core.jaxpr import Atom as Atom
+from steno.core.refs import AbstractRef
+from steno.core.trace import ensure_compile_time_eval as eval_context
+
+Value = Any
+ParamDict = dict[str, Any]
+max_dim, min_dim = max, min
+
+
+class _AllTypes(type):
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, ShapedArray | AbstractRef)
+
+
+@final
+class AbstractValue(metaclass=_AllTypes):
+    """What types of values are instances of: those of arrays and of references."""
+
+
+__all__ = ["AbstractValue", "Atom", "ParamDict", "Value", "eval_context", "max_dim", "min_dim"]

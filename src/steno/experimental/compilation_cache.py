@@ -1,0 +1,19 @@
+"""The folder that keeps compiled code, by the names of `jax.experimental.compilation_cache`."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from steno.core.config import config
+
+compilation_cache: Any = sys.modules[__name__]  # a module of a module of the same name, where programs look for it
+
+
+def set_cache_dir(path: str) -> None:
+    """Keeps compiled code in this folder."""
+    config.update("jax_compilation_cache_dir", str(path))
+
+
+def reset_cache() -> None:
+    """What is in the folder stays; it is read again."""

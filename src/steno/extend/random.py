@@ -1,0 +1,45 @@
+"""The generators of random bits, by the names of `jax.extend.random`."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+import steno.numpy as snp
+from steno.core import dtypes
+from steno.core.on_demand import on_demand
+from steno.core.op import OPS
+from steno.random import key
+
+threefry2x32_p = OPS["threefry2x32"]
+threefry_prng_impl, rbg_prng_impl, unsafe_rbg_prng_impl = dtypes.KEYS
+"""Generators, by the dtypes of their keys."""
+
+
+def seed_with_impl(impl: Any, seeds: Any) -> Any:
+    """The key of a generator for a seed."""
+    return key(seeds, impl=impl.impl if isinstance(impl, dtypes.KeyDType) else impl)
+
+
+def random_seed(seeds: Any, impl: Any) -> Any:
+    """The key of a generator for a seed."""
+    return seed_with_impl(impl, seeds)
+
+
+def threefry_2x32(keypair: Any, count: Any) -> Any:
+    """The block function of 20 rounds on a counter: uint32 of any shape, the first half of which are the first words of the blocks.
+    `keypair`: two uint32 scalars, or an array of two. TypeError for another dtype."""
+    k0, k1 = keypair
+    x = snp.asarray(count)
+    if x.dtype != np.uint32:
+        raise TypeError(f"threefry_2x32: the counter must be uint32, got {x.dtype}")
+    n = math.prod(x.shape)
+    flat = snp.pad(snp.ravel(x), (0, n % 2))
+    half = flat.shape[0] // 2
+    words = threefry2x32_p.bind(snp.asarray(k0), snp.asarray(k1), flat[:half], flat[half:])
+    return snp.concatenate(words)[:n].reshape(x.shape)
+
+
+__getattr__, __dir__ = on_demand(__name__, {})
