@@ -136,15 +136,7 @@ def check_dtype(dtype: DTypeLike, fun: str) -> Any:
         return d
     if not dtypes.is_valid(d):
         raise TypeError(f"{fun}: there are no arrays of dtype {dtype}; wanted a bool or numeric one")
-    c = dtypes.canonical(d)
-    if c is not d and c != d and dtype not in PYTHON_SCALARS:
-        warnings.warn(
-            f"{fun}: dtype {dtypes.name(d)} was asked for, and {dtypes.name(c)} is given: 64-bit types are off. "
-            "They are switched on by jax_enable_x64 (config.update, or JAX_ENABLE_X64 in the environment).",
-            UserWarning,
-            stacklevel=4,
-        )
-    return c
+    return dtypes.requested(d, dtype, fun)
 
 
 def convert(x: Any, dtype: Any, weak: bool = False) -> Any:
@@ -347,6 +339,9 @@ def _step(aval: ShapedArray, python: bool, dtype: Any, weak: bool, shape: Shape)
 
 
 def _make_plan(fun: str, rule: Any, ax: ShapedArray, px: bool, ay: ShapedArray, py: bool) -> Plan:
+    if dtypes.is_key(ax.dtype) or dtypes.is_key(ay.dtype):
+        if ax.dtype is not ay.dtype:
+            raise TypeError(f"{fun} does not accept dtypes {dtypes.name(ax.dtype)}, {dtypes.name(ay.dtype)}.")
     dtype, weak = dtypes.promote((ax.dtype, ax.weak_type), (ay.dtype, ay.weak_type))
     op, dtype, weak = rule(dtype, weak)
     shape = broadcast_shapes(ax.shape, ay.shape, fun=fun)
