@@ -536,3 +536,26 @@ def test_logs_that_do_not_fit() -> None:
     bad = steno.custom_gradient(lambda x: (x, lambda ct: (ct,)), with_logs=True)
     with pytest.raises(TypeError, match="pair"):
         grad(bad)(1.0)
+
+
+# optimize_remat
+
+
+def test_what_checkpoint_does_first_is_the_function_itself() -> None:
+    @steno.custom_vjp
+    def f(x: Any) -> Any:
+        return snp.tan(x)
+
+    f.defvjp(lambda x: (snp.sin(x), x), lambda x, ct: (snp.cos(x) * ct,), optimize_remat=True)  # not what is promised, to tell them apart
+    remade = lambda x: steno.checkpoint(f)(x) * 2.0  # noqa: E731
+    for around in (lambda g: g, jit, lambda g: lambda x: vmap(g)(snp.full(3, x))):
+        value, _ = around(steno.value_and_grad(remade))(0.5)
+        assert float(snp.ravel(value)[0]) == pytest.approx(2 * np.tan(0.5), rel=1e-6)
+    assert float(grad(f)(0.5)) == pytest.approx(np.cos(0.5), rel=1e-6)
+    assert float(grad(grad(f))(0.5)) == pytest.approx(-np.sin(0.5), rel=1e-6)
+    looped = steno.checkpoint(lambda x: lax.scan(lambda c, _: (f(c), None), x, None, length=2)[0])
+    value, _ = steno.value_and_grad(looped)(0.5)
+    assert float(value) == pytest.approx(np.tan(np.tan(0.5)), rel=1e-6)
+    z = snp.float32(2)  # closed over under a map
+    got = vmap(lambda z: steno.value_and_grad(steno.checkpoint(lambda x: f(x * z)))(0.5)[0])(z * XS)
+    np.testing.assert_allclose(got, np.tan(XS), rtol=1e-6)

@@ -369,7 +369,7 @@ class custom_vjp(Decorated):
         symbolic_zeros    `fwd` gets its arguments as CustomVJPPrimals, which tell whether derivatives by them are wanted, and `bwd`
                           SymbolicZeros for cotangents that are zero; both may return SymbolicZeros
         optimize_remat    promises that `fwd`'s first result is the function's, so that it may be computed alone where the residuals are
-                          not needed. Programs here are always thinned to what is needed"""
+                          not needed: in what a `checkpoint` does first"""
         self.fwd, self.bwd, self.symbolic_zeros, self.optimize_remat = fwd, bwd, symbolic_zeros, optimize_remat
         self.logs = False
 
@@ -417,12 +417,13 @@ class custom_vjp(Decorated):
 class _VjpCall(AbstractCustomVjp):
     """`fun`, `fwd` and `bwd` as functions of the leaves of the differentiated arguments."""
 
-    __slots__ = ("bwd_name", "fwd_name", "name", "out_tree", "owner", "split", "symbolic_zeros")
+    __slots__ = ("bwd_name", "fwd_name", "name", "optimize_remat", "out_tree", "owner", "split", "symbolic_zeros")
 
     out_tree: PyTreeDef
 
     def __init__(self, owner: custom_vjp, split: Split) -> None:
         self.owner, self.split, self.symbolic_zeros = owner, split, owner.symbolic_zeros
+        self.optimize_remat = owner.optimize_remat
         self.name, self.fwd_name, self.bwd_name = _name(owner.fun), _name(owner.fwd), _name(owner.bwd)
 
     def run(self, *args: Any) -> list[Any]:

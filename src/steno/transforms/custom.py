@@ -13,10 +13,11 @@ from typing import Any, NoReturn, final
 from steno._native import ShapedArray, current_trace
 from steno.core.errors import JAXTypeError
 from steno.core.interpret import interpret
-from steno.core.jaxpr import ClosedJaxpr, DebugInfo, Jaxpr, eval_jaxpr
+from steno.core.jaxpr import ClosedJaxpr, DebugInfo, Jaxpr, JaxprEqn, eval_jaxpr
 from steno.core.op import Op
 from steno.core.refs import Ref
 from steno.core.trace import Tracer, set_current_trace, trace_to_jaxpr
+from steno.ops.structural import jit
 from steno.transforms.batching import BatchTrace, Dims, batch_flat, batch_program, batch_with_dims, element_aval
 from steno.transforms.forward import JVPTrace
 from steno.transforms.linearize import LinearizeTrace
@@ -286,6 +287,7 @@ class AbstractCustomVjp(ABC):
     fwd_name: str
     bwd_name: str
     symbolic_zeros: bool
+    optimize_remat: bool
 
     @abstractmethod
     def run(self, *args: Any) -> list[Any]: ...
@@ -333,7 +335,7 @@ def call_custom_vjp(call: AbstractCustomVjp, args: Values) -> list[Any]:
 def linear_part(call: AbstractCustomVjp, primals: Values, tangents: Values) -> tuple[list[Any], list[Any]]:
     """Runs fwd; the results' tangents are an op that can only be transposed, which runs bwd."""
     nonzero = tuple(type(t) is not Zero for t in tangents)
-    outs, residuals, pull = call.fwd(primals, nonzero)
+    outs, residuals, pull = _thinnable_fwd(call, primals, nonzero) if call.optimize_remat else call.fwd(primals, nonzero)
     avals = [tangent_aval(typeof(y)) for y in outs]
     varying = tuple(is_differentiable(a) for a in avals)
     moving = iter(
@@ -350,15 +352,69 @@ def linear_part(call: AbstractCustomVjp, primals: Values, tangents: Values) -> t
     return outs, [next(moving) if v else Zero(a) for a, v in zip(avals, varying, strict=True)]
 
 
+def _thinnable_fwd(call: AbstractCustomVjp, primals: Values, nonzero: Sequence[bool]) -> tuple[list[Any], list[Any], Pull]:
+    """`call.fwd`, as one op that becomes the function itself where nobody needs the residuals."""
+    trace = current_trace()
+    trace = trace.parent if isinstance(trace, PartialTrace) else trace
+    if trace is None or trace.evaluates():
+        return call.fwd(primals, nonzero)
+    count, pull = 0, None
+
+    def run(*xs: Any) -> list[Any]:
+        nonlocal count, pull
+        outs, residuals, pull = call.fwd(xs, nonzero)
+        count = len(outs)
+        return [*outs, *residuals]
+
+    primals = [as_value(x) for x in primals]
+    avals = [x.aval for x in primals]
+    fwd, of_fwd = hoist_tracers(trace_to_jaxpr(run, avals, DebugInfo("custom_vjp fwd", call.fwd_name)))
+    fun, of_fun = hoist_tracers(trace_to_jaxpr(call.run, avals, DebugInfo("custom_vjp", call.name)))
+    values = custom_vjp_fwd(*of_fwd, *of_fun, *primals, fwd=fwd, fun=fun, num_consts=(len(of_fwd), len(of_fun)))
+    check_primals(call.name, values[:count], fun.out_avals)
+    assert pull is not None
+    return values[:count], values[count:], pull
+
+
+def _operands(args: Values, num_consts: tuple[int, int]) -> tuple[list[Any], list[Any]]:
+    """Of the operands of `custom_vjp_fwd` those of `fwd` and those of `fun`."""
+    n, m = num_consts
+    return [*args[:n], *args[n + m :]], [*args[n : n + m], *args[n + m :]]
+
+
+def _fwd_dce(used: Sequence[bool], e: JaxprEqn) -> tuple[list[bool], JaxprEqn | None]:
+    fun, (n, m) = e.params["fun"], e.params["num_consts"]
+    count = len(fun.out_avals)
+    if any(used[count:]):
+        return [True] * len(e.invars), e
+    _, operands = _operands(e.invars, (n, m))
+    thin = e.replace(op=jit, invars=operands, outvars=e.outvars[:count], params={"jaxpr": fun, "name": fun.jaxpr.debug_info.fun})
+    return [False] * n + [True] * (len(e.invars) - n), thin
+
+
+custom_vjp_fwd = Op(
+    "custom_vjp_fwd",
+    typ=lambda *avals, fwd, **_: fwd.out_avals,
+    oracle=lambda *args, fwd, num_consts, **_: interpret(fwd, _operands(args, num_consts)[0]),
+    expand=lambda *args, fwd, num_consts, **_: eval_jaxpr(fwd.jaxpr, fwd.consts, *_operands(args, num_consts)[0]),
+    multiple_results=True,
+    dce=_fwd_dce,
+    effects=lambda *avals, fwd, **_: fwd.effects,
+    subprograms=lambda params: (params["fwd"],),
+)
+"""The results and residuals of the program `fwd`; the results alone are those of `fun`."""
+
+
 @final
 class BatchedVjp(AbstractCustomVjp):
     """A bundle for whole batches; see `BatchedJvp`."""
 
-    __slots__ = ("axis", "bwd_name", "call", "dims", "fwd_name", "name", "out_dims", "symbolic_zeros", "tag")
+    __slots__ = ("axis", "bwd_name", "call", "dims", "fwd_name", "name", "optimize_remat", "out_dims", "symbolic_zeros", "tag")
 
     def __init__(self, call: AbstractCustomVjp, axis: Axis, dims: Dims, out_dims: Dims | None, tag: object) -> None:
         self.call, self.axis, self.dims, self.out_dims, self.tag = call, axis, dims, out_dims, tag
         self.name, self.fwd_name, self.bwd_name, self.symbolic_zeros = call.name, call.fwd_name, call.bwd_name, call.symbolic_zeros
+        self.optimize_remat = call.optimize_remat
 
     def run(self, *args: Any) -> list[Any]:
         outs, dims = batch_flat(self.call.run, self.axis, args, self.dims, self.tag)

@@ -80,10 +80,13 @@ def _read(a: Any, env: dict[Any, Any]) -> Any:
 
 
 def _kept(policy: Policy, e: JaxprEqn) -> bool:
-    """Whether the results of an equation stay in memory. What has effects must not be done twice."""
+    """Whether the results of an equation stay in memory. What has effects must not be done twice. Scans and branches are not asked for as a
+    whole, but what they do."""
     if policy is LOGGED:
         return e.op.name == LOG
-    return bool(e.effects) or (policy is not None and bool(policy(e.op, *(a.aval for a in e.invars), **e.params)))
+    if e.effects or policy is None or e.op.name in ("scan", "cond"):
+        return bool(e.effects)
+    return bool(policy(e.op, *(a.aval for a in e.invars), **e.params))
 
 
 @final
