@@ -239,8 +239,9 @@ def block_until_ready(x: Any) -> Any:
 def copy_to_host_async(x: Any) -> Any:
     """Arrays are in host memory already; other leaves that have a method of this name are asked. Returns the tree."""
     for v in tree_leaves(x):
-        if type(v) is not ArrayImpl and hasattr(type(v), "copy_to_host_async"):
-            v.copy_to_host_async()
+        copy = None if type(v) is ArrayImpl else getattr(v, "copy_to_host_async", None)
+        if copy is not None:
+            copy()
     return x
 
 

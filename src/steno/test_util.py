@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -58,8 +58,12 @@ def numerical_jvp(f: Callable[..., Any], args: tuple[Any, ...], tangents: tuple[
     return [(_wide(p) - _wide(q)) / (2 * eps) for p, q in zip(above, below, strict=True)]
 
 
-def _tolerance(given: float | None, leaf: Any) -> float:
-    return _TOLERANCES.get(typeof(leaf).dtype, 2e-3) if given is None else given
+def _tolerance(given: Any, leaf: Any) -> float:
+    """What was given: a number, or a mapping from dtypes; None and missing dtypes stand for the usual one."""
+    d = typeof(leaf).dtype
+    if isinstance(given, Mapping):
+        given = {np.dtype(k): v for k, v in given.items()}.get(d)
+    return _TOLERANCES.get(d, 2e-3) if given is None else given
 
 
 def _check_close(got: Any, wanted: np.ndarray, like: Any, atol: float | None, rtol: float | None, message: str) -> None:

@@ -75,7 +75,7 @@ def same(got: np.ndarray, want: np.ndarray) -> np.ndarray:
     """Where two arrays of one dtype have equal bits, or both NaN."""
     if got.dtype.kind == "c":
         return same(got.real, want.real) & same(got.imag, want.imag)
-    if dtypes.kind(got.dtype) != "f":
+    if got.dtype.names or dtypes.kind(got.dtype) != "f":
         return np.asarray(got == want)
     with np.errstate(invalid="ignore"):  # signalling NaNs
         g, w = got.astype(np.float64), want.astype(np.float64)
@@ -114,10 +114,9 @@ def _words(x: np.ndarray, dtype: Any) -> np.ndarray:
 
 
 def _array(words: Sequence[np.ndarray], aval: ShapedArray) -> np.ndarray:
-    """The inverse of `_words`, from one array for each component. Keys are uint64."""
+    """The inverse of `_words`, from one array for each component. Keys are as oracles see them."""
     flat = np.ascontiguousarray(np.stack([np.broadcast_to(w, (aval.size,)) for w in words], axis=-1)).reshape(-1)
-    dtype = np.dtype(np.uint64) if isinstance(aval.dtype, dtypes.KeyDType) else aval.dtype
-    return flat.view(dtype).reshape(aval.shape)
+    return flat.view(dtypes.host_dtype(aval.dtype)).reshape(aval.shape)
 
 
 class _Lanes:
@@ -219,7 +218,7 @@ def _run_map(
         return []
     lanes = _Lanes(args, avals, avals_out[0].shape)
     if not lanes.count:
-        return [np.zeros(a.shape, np.uint64 if isinstance(a.dtype, dtypes.KeyDType) else a.dtype) for a in avals_out]
+        return [np.zeros(a.shape, dtypes.host_dtype(a.dtype)) for a in avals_out]
     out = kind.body(lanes.b, lanes.indices, [lanes.read(k) for k in range(len(args))])
     scalars = list(out) if several else [out]
     results = []
@@ -364,7 +363,7 @@ def check_op(op: Op, args: Sequence[Any], params: dict[str, Any], *, backend: st
         types, want = [types], [want]
     assert len(want) == len(types), f"{context}: the specification gives {len(want)} results, typ {len(types)}"
     for w, t in zip(map(np.asarray, want), types, strict=True):
-        d = np.dtype(np.uint64) if isinstance(t.dtype, dtypes.KeyDType) else t.dtype
+        d = dtypes.host_dtype(t.dtype)
         assert (w.shape, w.dtype) == (t.shape, d), f"{context}: the specification gives {w.dtype}{w.shape}, typ {t}"
     _check("lowered code", run_lowered(op, args, params), want, op, values, context)
     if compiled:
@@ -591,5 +590,5 @@ def _check_batch(f: Flat, elements: Sequence[Sequence[Any]], context: str) -> No
 
 def _assert_element(got: np.ndarray, want: np.ndarray, context: str) -> None:
     assert (got.shape, got.dtype) == (want.shape, want.dtype), f"{context}: {got.dtype}{got.shape}, by a loop {want.dtype}{want.shape}"
-    if not same(got, want).all() and not (dtypes.kind(got.dtype) in "fc" and np.allclose(got, want, 1e-12, 1e-12, equal_nan=True)):
+    if not same(got, want).all() and not (got.dtype.kind in "fc" and np.allclose(got, want, 1e-12, 1e-12, equal_nan=True)):
         raise AssertionError(f"{context}: got {got!r}, by a loop {want!r}")

@@ -72,7 +72,8 @@ class KeyDType:
     """The dtype of typed PRNG keys; one object for each implementation, compared by identity.
 
     `tag` is the short name in `key<tag>`, `impl` the implementation's name as `steno.random.key(impl=...)` takes it, `words` the number of
-    uint32 of one key (2 or 4), `host` the dtype of keys in the ndarrays that oracles see: uint64, or two of them as fields named by the tag."""
+    uint32 of one key (2 or 4), `host` the dtype of keys in the ndarrays that oracles see: uint64, or two of them, as fields named by the
+    tag."""
 
     __slots__ = ("__weakref__", "host", "impl", "itemsize", "name", "tag", "words")
     type = prng_key
@@ -443,6 +444,8 @@ def _promote(types: tuple[tuple[Any, bool], ...], mode: str) -> tuple[Any, bool]
         only = next(iter(dtypes))
         if not (weak and mode == "strict" and len(types) > 1) or only == bool_ or isinstance(only, KeyDType):
             return only, weak and only != bool_
+    if float0 in dtypes:
+        raise TypeError("an operand has dtype float0: the derivative of what is not differentiable holds no values, and no op takes it")
     if bad := next((d for d in dtypes if isinstance(d, KeyDType) or d == float0), None):
         raise ValueError(f"dtype={bad} is not a valid dtype for JAX type promotion.")
     if weak and mode == "standard":

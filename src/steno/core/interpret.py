@@ -22,7 +22,7 @@ def to_ndarray(x: Any) -> np.ndarray:
     """The value of an array, scalar or TypedScalar as an ndarray of its (canonical) dtype. UnexpectedTracerError for a tracer."""
     t = type(x)
     if t is ArrayImpl:
-        return x._value.view(dtypes.uint64)[..., 0] if isinstance(x.dtype, dtypes.KeyDType) else x._value
+        return x._value.view(x.dtype.host)[..., 0] if isinstance(x.dtype, dtypes.KeyDType) else x._value
     if t is TypedScalar:
         return np.asarray(x.value)
     if t is np.ndarray or isinstance(x, np.generic):
@@ -41,7 +41,7 @@ def to_array(value: Any, aval: ShapedArray) -> ArrayImpl:
     """The ArrayImpl of an ndarray, given its aval (a copy)."""
     value = np.asarray(value)
     if isinstance(aval.dtype, dtypes.KeyDType):
-        value = np.ascontiguousarray(value)[..., None].view(dtypes.uint32).reshape(*aval.shape, 2)
+        value = np.ascontiguousarray(value)[..., None].view(dtypes.uint32).reshape(*aval.shape, aval.dtype.words)
     return ArrayImpl.from_numpy(value, aval)
 
 
@@ -65,7 +65,7 @@ def apply_oracle(
 
 
 def _as(op: Op, y: Any, aval: ShapedArray) -> np.ndarray:
-    dtype = dtypes.uint64 if isinstance(aval.dtype, dtypes.KeyDType) else aval.dtype
+    dtype = dtypes.host_dtype(aval.dtype)
     y = np.asarray(y)
     if y.shape != aval.shape:
         raise AssertionError(f"the oracle of {op.name} gave the shape {y.shape}, its typ {aval}")

@@ -36,7 +36,7 @@ grammar of primitive expressions (what the code generator and the interpreters r
 Scalars, what op bodies handle: `Scalar = Expr | Narrow | Pair`, each with a logical `dtype`.
     Expr    a dtype with machine arithmetic: itself
     Narrow  float16, bfloat16, float8_*, float6_*, float4_*: the exact value as float32; int4, uint4, int2, ...: as int8 or uint8
-    Pair    complex64, complex128: (re, im) as float32, float64; PRNG keys: two uint32
+    Pair    complex64, complex128: (re, im) as float32, float64; PRNG keys: two uint32 or two uint64
 The methods of `Builder` take Scalars and reduce everything to primitive Exprs: Narrow floats compute in float32 and round after each op,
 narrow integers wrap to their width, complex numbers go by components. Operands must have one dtype; a Python number stands for a constant
 of the other operand's dtype.
@@ -100,7 +100,7 @@ class Narrow:
 @final
 @record(frozen=True, slots=True)
 class Pair:
-    """A scalar of two components: complex (re, im), or a PRNG key (two uint32). `dtype` is the logical dtype."""
+    """A scalar of two components: complex (re, im), or a PRNG key (two uint32 or uint64). `dtype` is the logical dtype."""
 
     dtype: Any
     first: Expr
@@ -123,10 +123,10 @@ def is_complex(dtype: Any) -> bool:
 
 
 def component(dtype: Any) -> np.dtype:
-    """complex64 --> float32, complex128 --> float64, key --> uint32."""
+    """complex64 --> float32, complex128 --> float64, key of two words --> uint32, of four --> uint64."""
     if is_complex(dtype):
         return F32 if dtype == C64 else F64
-    return U32
+    return U32 if dtype.words == 2 else U64
 
 
 def storage(dtype: Any) -> tuple[np.dtype, int]:
@@ -347,7 +347,7 @@ class Builder:
             v = complex(value)
             return Pair(dtype, self.constant(v.real, component(dtype)), self.constant(v.imag, component(dtype)))
         first, second = value
-        return Pair(dtype, self.constant(first, U32), self.constant(second, U32))
+        return Pair(dtype, self.constant(first, component(dtype)), self.constant(second, component(dtype)))
 
     def index(self, index: Index) -> Expr:
         """An index as an int64 value."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import operator
+import warnings
 from typing import Any
 
 import numpy as np
@@ -174,6 +175,8 @@ def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1, out_
     if isinstance(axis, str):
         raise NameError(f"unbound axis name: {axis}")
     x = jnp.asarray(x)
+    if dtypes.kind(x.dtype) not in "biu":
+        warnings.warn(f"one_hot: x should hold integers, got dtype {dtypes.name(x.dtype)}", DeprecationWarning, stacklevel=2)
     n = operator.index(num_classes)
     d = dtypes.default_float() if dtype is None else check_dtype(dtype, "one_hot")
     return _one_hot(x, num_classes=n, dtype=d, axis=canonical_axis(axis, x.ndim + 1))

@@ -347,6 +347,8 @@ from steno.numpy.ufunc import (
     ufunc as ufunc,
 )
 
+__array_api_version__ = "2025.12"
+
 bool = _scalar_types.bool_
 ndarray = _trace.Array
 
@@ -376,6 +378,7 @@ __getattr__, __dir__ = _on_demand(
     __name__,
     {
         "functional": ("apply_along_axis", "frompyfunc", "vectorize"),
+        "info": ("__array_namespace_info__",),
         "index_tricks": ("c_", "index_exp", "ix_", "mgrid", "ogrid", "r_", "s_"),
         "logaddexp": ("logaddexp", "logaddexp2"),
         "padding": ("pad",),

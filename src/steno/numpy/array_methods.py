@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from steno import lax
-from steno._native import ArrayImpl
+from steno._native import ArrayImpl, ShapedArray
 from steno.core import dtypes
 from steno.core.trace import JitTracer, install_methods
 from steno.lax import records as p
@@ -245,9 +245,17 @@ def _copy(self: Array) -> Array:
 
 
 def _namespace(self: Array, *, api_version: str | None = None) -> Any:
-    if api_version not in (None, "2021.12", "2022.12", "2023.12", "2024.12"):
-        raise ValueError(f"api_version={api_version!r} is not available; the array API standard 2024.12 is")
+    if api_version not in (None, "2021.12", "2022.12", "2023.12", "2024.12", "2025.12"):
+        raise ValueError(f"api_version={api_version!r} is not available; the array API standard 2025.12 is")
     return array_namespace[0]
+
+
+def _impl(self: Array) -> dtypes.KeyDType:
+    """The implementation of keys. AttributeError for other arrays."""
+    d = self.aval.dtype
+    if not isinstance(d, dtypes.KeyDType):
+        raise AttributeError(f"an array of dtype {d.name} has no _impl")
+    return d
 
 
 METHODS: Final[dict[str, Any]] = {
@@ -267,6 +275,7 @@ METHODS: Final[dict[str, Any]] = {
     "imag": property(lambda self: elementwise.imag(self), doc="The imaginary part."),
     "at": property(_IndexUpdateHelper, doc="`x.at[idx].set(y)` and its like: x with a part changed."),
     "flat": property(_flat),
+    "_impl": property(_impl),
     "reshape": _reshape,
     "transpose": _transpose,
     "astype": _astype,
@@ -370,6 +379,14 @@ def _tobytes(self: ArrayImpl, order: str = "C") -> bytes:
     return self._value.tobytes(order)
 
 
+def _base_array(self: ArrayImpl) -> ArrayImpl:
+    """The words of keys, in the same memory. AttributeError for other arrays."""
+    d = self.dtype
+    if not isinstance(d, dtypes.KeyDType):
+        raise AttributeError(f"an array of dtype {d.name} has no _base_array")
+    return self.with_aval(ShapedArray((*self.shape, d.words), dtypes.uint32))
+
+
 def _hex(self: ArrayImpl) -> str:
     return hex(operator.index(self))
 
@@ -382,6 +399,7 @@ CONCRETE: Final[dict[str, Any]] = {
     "__repr__": _repr,
     "__str__": _str,
     "__format__": _format,
+    "_base_array": property(_base_array),
     "__hex__": _hex,
     "__oct__": _oct,
     "tobytes": _tobytes,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,7 +15,9 @@ from steno._native import ArrayImpl
 from steno.core import dtypes
 from steno.core.aval import ShapedArray, TypedScalar, scalar_value, typeof
 from steno.core.errors import ConcretizationTypeError
+from steno.core.op import OPS
 from steno.core.pytree import tree_leaves
+from steno.lax import records as p
 from steno.numpy.operands import (
     Array,
     ArrayLike,
@@ -56,8 +59,8 @@ def array(
         raise NotImplementedError(f"array: order must be 'K' or None, got {order!r}: arrays have one memory order")
     d = check_dtype(dtype, "array")
     out = _from_object(object, d)
-    if copy and out is object and type(out) is ArrayImpl:
-        out = ArrayImpl.from_numpy(out._value, out.aval)
+    if copy and out is object:
+        out = ArrayImpl.from_numpy(out._value, out.aval) if type(out) is ArrayImpl else p.copy_p(out)
     if ndmin > out.ndim:
         out = lax.broadcast_in_dim(out, (1,) * (ndmin - out.ndim) + out.shape, range(ndmin - out.ndim, ndmin))
     return out
@@ -125,6 +128,10 @@ def _from_ndarray(x: np.ndarray, dtype: Any, source: Any = None) -> Array:
     if x.dtype != d:
         with np.errstate(all="ignore"):
             if dtypes.kind(x.dtype) == "c" and dtypes.kind(d) != "c":
+                if d != dtypes.bool_:
+                    warnings.warn(
+                        f"array: complex numbers lose their imaginary part as {dtypes.name(d)}", np.exceptions.ComplexWarning, stacklevel=4
+                    )
                 x = x != 0 if d == dtypes.bool_ else x.real
             x = x.astype(d)
     return ArrayImpl.from_numpy(x, ShapedArray(x.shape, d))
@@ -207,6 +214,13 @@ def astype(x: ArrayLike, dtype: DTypeLike | None, /, *, copy: bool = False, devi
         if x.aval.dtype is d:
             return x
         raise TypeError(f"astype: there is no conversion from {dtypes.name(x.aval.dtype)} to {dtypes.name(d)}")
+    if dtypes.kind(x.aval.dtype) == "c" and dtypes.kind(d) in "iuf":
+        warnings.warn(
+            f"astype: a conversion from {dtypes.name(x.aval.dtype)} to {dtypes.name(d)} loses the imaginary part, which will become an "
+            f"error; take jnp.real or jnp.abs first",
+            DeprecationWarning,
+            stacklevel=3,
+        )
     out = lax.ne(x, lax.full_like(x, 0, shape=())) if d == dtypes.bool_ and dtypes.kind(x.aval.dtype) == "c" else convert(x, d)
     return array(out) if copy else out
 
@@ -274,19 +288,38 @@ def empty(shape: Any, dtype: DTypeLike | None = None, *, device: Any = None, out
 
 def _constant(fun: str, shape: Any, value: int, dtype: Any) -> Array:
     d = dtypes.default_float() if dtype is None else check_dtype(dtype, fun)
+    if isinstance(d, dtypes.KeyDType):
+        return _keys(check_shape(shape), value, d)
     return lax.full(check_shape(shape), TypedScalar(scalar_value(value, d), ShapedArray((), d)))
+
+
+def _keys(shape: Shape, word: Any, dtype: dtypes.KeyDType) -> Array:
+    """Keys all of whose words are one number."""
+    return OPS["random_wrap"](lax.full((*shape, dtype.words), word, dtypes.uint32), impl=dtype)
 
 
 def full(shape: Any, fill_value: ArrayLike, dtype: DTypeLike | None = None, *, device: Any = None, out_sharding: Any = None) -> Array:
     """An array of one value, or of an array broadcast to the shape; in the value's dtype by default."""
     d = check_dtype(dtype, "full")
+    if isinstance(d, dtypes.KeyDType) and not _is_keys(fill_value):
+        return _keys(check_shape(shape), fill_value, d)
     value = _fill(fill_value, d, "full", 0)
     return _spread_fill(value, check_shape(shape))
+
+
+def _is_keys(x: Any) -> bool:
+    return is_array(x) and dtypes.is_key(x.aval.dtype)
 
 
 def _fill(value: Any, dtype: Any, fun: str, position: int) -> Any:
     if isinstance(value, complex) and dtype is not None and dtypes.kind(dtype) in "iuf":
         raise TypeError(f"{fun}: a complex fill_value cannot become {dtypes.name(dtype)}")
+    if type(value) is int:
+        d = dtypes.default_int() if dtype is None else dtype
+        if dtypes.kind(d) in "iu":  # wraps around
+            wrapped = np.array(value % (1 << 64), np.uint64).astype(d)[()]
+            return TypedScalar(scalar_value(wrapped, d), ShapedArray((), d, dtype is None))
+        value = float(value)
     value = as_array(fun, value, position) if not isinstance(value, bool | int | float | complex) else value
     if dtype is not None:
         return convert(value, dtype)
@@ -339,7 +372,7 @@ def empty_like(prototype: Any, dtype: DTypeLike | None = None, shape: Any = None
 def _constant_like(fun: str, a: Any, value: int, dtype: Any, shape: Any) -> Array:
     d, weak, sizes = _like(fun, a, dtype, shape)
     if isinstance(d, dtypes.KeyDType):
-        raise ValueError(f"{fun}: arrays of keys have no zeros or ones")
+        return _keys(sizes, value, d)
     return lax.broadcast_in_dim(TypedScalar(scalar_value(value, d), ShapedArray((), d, weak)), sizes, ())
 
 
@@ -348,6 +381,8 @@ def full_like(
 ) -> Array:
     """One value in a's shape and dtype."""
     d, weak, sizes = _like("full_like", a, dtype, shape)
+    if isinstance(d, dtypes.KeyDType) and not _is_keys(fill_value):
+        return _keys(sizes, fill_value, d)
     value = _fill(fill_value, d, "full_like", 1)
     return _spread_fill(convert(value, d, weak), sizes)
 

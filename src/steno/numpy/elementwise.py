@@ -15,6 +15,7 @@ import numpy as np
 from steno import lax
 from steno.core import dtypes
 from steno.core.aval import TypedScalar, typed_scalar
+from steno.custom_derivatives import custom_jvp
 from steno.lax import records as p
 from steno.numpy.operands import (
     PYTHON_SCALARS,
@@ -224,6 +225,9 @@ def round(a: ArrayLike, decimals: int = 0, out: None = None) -> Array:
     # 10**decimals overflows float16 early
     dtype, weak = type_of(x)
     wide = convert(x, dtypes.float32, weak) if dtypes.itemsize_bits(dtype) < 32 else x
+    info = dtypes.finfo(wide.aval.dtype)
+    if decimals > math.log10(float(info.max)):  # there are no such digits
+        return as_array("round", x)
     factor = const(10.0**decimals, wide.aval.dtype)
     return convert(p.div_p(p.round_p(p.mul_p(wide, factor), rounding_method=even), factor), dtype, weak)
 
@@ -404,6 +408,11 @@ def frexp(x: ArrayLike, /) -> tuple[Array, Array]:
     x = strong(convert(x, to_inexact(*type_of(x))[0]))
     if kind_of(x) == "c":
         raise TypeError(f"frexp: expected a real dtype, got {dtypes.name(x.aval.dtype)}")
+    return _frexp(as_array("frexp", x))
+
+
+@custom_jvp
+def _frexp(x: Array) -> tuple[Array, Array]:
     d = x.aval.dtype
     narrow = d if dtypes.itemsize_bits(d) < 32 else None
     if narrow is not None:
@@ -425,6 +434,18 @@ def frexp(x: ArrayLike, /) -> tuple[Array, Array]:
     m = where(special, x, mantissa)
     e = strong(where(special, const(0, bits_dtype), exponent))
     return (m if narrow is None else convert(m, narrow)), convert(e, dtypes.int32)
+
+
+@_frexp.defjvp
+def _frexp_tangent(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Any, Any]:
+    """The mantissa is x / 2**e with e constant. The factor in two steps, since 2**-e may be out of range."""
+    m, e = _frexp(*primals)
+    half = p.shift_right_arithmetic_p(p.neg_p(e), const(1, e.aval.dtype))
+    rest = p.sub_p(p.neg_p(e), half)
+    wide = convert(tangents[0], dtypes.float32) if dtypes.itemsize_bits(m.aval.dtype) < 32 else tangents[0]
+    for part in (half, rest):
+        wide = p.mul_p(wide, power_of_two(part, wide.aval.dtype))
+    return (m, e), (convert(wide, m.aval.dtype), np.zeros(e.aval.shape, dtypes.float0))
 
 
 def ldexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
@@ -671,11 +692,12 @@ def divmod(x1: ArrayLike, x2: ArrayLike, /) -> tuple[Array, Array]:
 
 
 def _integer_power(x: Any, y: Any) -> Array:
-    """By repeated squaring, over the low six bits of y, as in JAX."""
+    """By repeated squaring, over the low six bits of y, as in JAX; 0 to any power but 0 is 0."""
     d = x.aval.dtype
     one, zero = const(1, d), const(0, d)
     bit = p.ne_p(p.and_p(y, one), zero)
-    out = where(bit, x, one)
+    start = where(p.and_p(p.eq_p(x, zero), p.ne_p(y, zero)), zero, one)
+    out = where(bit, p.mul_p(start, x), start)
     for _ in range(5):
         y = p.shift_right_logical_p(y, one)
         x = p.mul_p(x, x)
@@ -826,6 +848,8 @@ def clip(arr: ArrayLike | None = None, /, min: ArrayLike | None = None, max: Arr
 def isclose(a: ArrayLike, b: ArrayLike, rtol: ArrayLike = 1e-05, atol: ArrayLike = 1e-08, equal_nan: bool = False) -> Array:
     """|a - b| <= atol + rtol |b|; infinities equal themselves only, and NaN itself only with `equal_nan`."""
     x, y = promoted("isclose", a, b)
+    if dtypes.is_key(x.aval.dtype):
+        return equal(x, y)
     if kind_of(x) not in "fc":
         x, y = promoted_inexact("isclose", x, y)
     # the tolerances are those of b's own size

@@ -8,6 +8,7 @@ import numpy as np
 
 from steno import lax
 from steno.core import dtypes
+from steno.core.config import numpy_dtype_promotion
 from steno.numpy.creation import arange, array, linspace, meshgrid
 from steno.numpy.manipulation import concatenate, transpose
 from steno.numpy.operands import Array, arrays, promoted, static
@@ -44,7 +45,8 @@ class _Grid:
             return _range(key)
         if not all(isinstance(k, slice) for k in key):
             raise TypeError(f"a grid is indexed by slices, got {key}")
-        xs = promoted("mgrid", *map(_range, key)) if key else []
+        with numpy_dtype_promotion("standard"):  # ranges of whole and of other numbers are one grid
+            xs = promoted("mgrid", *map(_range, key)) if key else []
         grids = list(meshgrid(*xs, sparse=self.sparse, indexing="ij"))
         return grids if self.sparse else (lax.stack(grids) if grids else lax.full((0,), 0, dtypes.default_int()))
 

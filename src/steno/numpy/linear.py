@@ -79,7 +79,7 @@ def matmul(
     for k in range(len(batch)):
         i, j = k - (len(batch) - len(left)), k - (len(batch) - len(right))
         has_x, has_y = i >= 0 and (left[i] != 1 or batch[k] == 1 and j < 0), j >= 0 and (right[j] != 1)
-        if i >= 0 and j >= 0 and left[i] == right[j]:
+        if i >= 0 and j >= 0 and left[i] == right[j] != 1:
             shared_x.append(i)
             shared_y.append(j)
             shared.append(k)
@@ -103,7 +103,9 @@ def matmul(
         *([] if right_vector else ["column"]),
     ]
     wanted = [*range(len(batch)), *([] if left_vector else ["row"]), *([] if right_vector else ["column"])]
-    return lax.transpose(out, [names.index(n) for n in wanted])
+    out = lax.transpose(out, [names.index(n) for n in wanted if n in names])
+    ones = [k for k in range(len(batch)) if k not in names]
+    return lax.expand_dims(out, ones) if ones else out
 
 
 def _squeezed(x: Array, drop: Axes, shared: Axes) -> tuple[Array, list[int]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -41,19 +42,28 @@ from steno.numpy.operands import (
 # shape
 
 
+def _host(fun: str, a: Any) -> np.ndarray:
+    """What has no aval as an ndarray, with a DeprecationWarning for what is not an array or a number at all."""
+    if not isinstance(a, np.ndarray | np.generic | bool | int | float | complex) and not hasattr(type(a), "__jax_array__"):
+        warnings.warn(
+            f"{fun}: argument 0 must be an array or a number, got {type(a)}; this will become an error", DeprecationWarning, stacklevel=3
+        )
+    return np.asarray(a.__jax_array__() if hasattr(type(a), "__jax_array__") else a)
+
+
 def shape(a: ArrayLike) -> Shape:
     """The sizes of the axes."""
-    return a.shape if hasattr(a, "aval") else np.shape(a)
+    return a.shape if hasattr(a, "aval") else _host("shape", a).shape
 
 
 def ndim(a: ArrayLike) -> int:
     """How many axes there are."""
-    return a.ndim if hasattr(a, "aval") else np.ndim(a)
+    return a.ndim if hasattr(a, "aval") else _host("ndim", a).ndim
 
 
 def size(a: ArrayLike, axis: int | Sequence[int] | None = None) -> int:
     """How many elements there are, altogether or along axes."""
-    sizes = shape(a)
+    sizes = a.shape if hasattr(a, "aval") else _host("size", a).shape
     if axis is None:
         return math.prod(sizes)
     return math.prod(sizes[k] for k in canonical_axes(axis, len(sizes)))

@@ -468,6 +468,8 @@ def cov(
 
 def corrcoef(x: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, dtype: DTypeLike | None = None) -> Array:
     """Correlation coefficients of variables in rows (columns, unless `rowvar`)."""
+    if dtype is not None and not dtypes.is_inexact(dtypes.check_valid(dtype, "corrcoef")):
+        raise ValueError(f"corrcoef: dtype must be a float or complex one, got {dtypes.name(dtypes.check_valid(dtype, 'corrcoef'))}")
     c = cov(x, y, rowvar, dtype=dtype)
     if c.ndim == 0:
         return e.divide(c, c)

@@ -107,7 +107,8 @@ def take_along_axis(
 ) -> Array:
     """`arr[..., indices[..., j, ...], ...]`: a position along one axis for each element of the result; the other axes are broadcast.
 
-    `mode` as of `take`, "clip" excepted: negative positions count from the end in each."""
+    `mode` as of `take`, but negative positions count from the end in each, unless `wrap_negative_indices` is false. "one_hot" compares
+    positions instead of reading there (and gives 0 for those out of bounds): work in proportion to the axis, without a gather."""
     x, i = as_array("take_along_axis", arr, 0), as_array("take_along_axis", indices, 1)
     if dtypes.kind(i.aval.dtype) not in "iu":
         raise TypeError(f"take_along_axis: indices must be integers, got dtype {dtypes.name(i.aval.dtype)}")
@@ -121,7 +122,8 @@ def take_along_axis(
         raise ValueError(f"take_along_axis: indices and array must have equal numbers of axes, got shapes {i.shape} and {x.shape}")
     m = _FILL if mode is None else lax.GatherScatterMode.from_any(mode)
     n = x.shape[k]
-    i = wrapped(i, n, wrap_negative_indices)
+    if m is not lax.GatherScatterMode.PROMISE_IN_BOUNDS or wrap_negative_indices:
+        i = wrapped(i, n, wrap_negative_indices)
     others = [d for d in range(x.ndim) if d != k]
     shape = broadcast_shapes(*(tuple(v.shape[d] for d in others) for v in (x, i)))
     out_shape = list(i.shape)
@@ -129,6 +131,8 @@ def take_along_axis(
         out_shape[d] = s
     if 0 in out_shape:
         return lax.full(out_shape, 0, x.aval.dtype)
+    if m is lax.GatherScatterMode.ONE_HOT:
+        return _one_hot_along(x, i, k, tuple(out_shape))
     # axes where only x is spread are windows; where both are, they run together; where only the indices are, x has no axis
     window = [d for d in others if i.shape[d] == 1 and x.shape[d] != 1]
     single = [d for d in others if d not in window and x.shape[d] == 1]
@@ -147,6 +151,18 @@ def take_along_axis(
         mode=m,
         fill_value=fill_value,
     )
+
+
+def _one_hot_along(x: Array, i: Array, k: int, shape: tuple[int, ...]) -> Array:
+    """Sums, over all positions along axis k, of the elements whose position is asked for."""
+    n = x.shape[k]
+    full = (*shape[: k + 1], n, *shape[k + 1 :])
+    mine = lax.expand_dims(i, (k + 1,))
+    chosen = p.eq_p(broadcast_to(mine, full), lax.broadcasted_iota(mine.dtype, full, k + 1))
+    values = broadcast_to(lax.expand_dims(x, (k,)), full)
+    if x.aval.dtype == dtypes.bool_:
+        return lax.reduce_or(p.and_p(chosen, values), (k + 1,))
+    return lax.reduce_sum(e.where(chosen, values, e.const(0, x.aval.dtype)), (k + 1,))
 
 
 def put_along_axis(
@@ -329,6 +345,9 @@ def unravel_index(indices: ArrayLike, shape: Any) -> tuple[Array, ...]:
     i = as_array("unravel_index", indices)
     if dtypes.kind(i.aval.dtype) not in "iu":
         raise TypeError(f"unravel_index: indices must be integers, got {dtypes.name(i.aval.dtype)}")
+    traced = isinstance(shape, Tracer) or isinstance(shape, list | tuple) and any(isinstance(n, Tracer) for n in shape)
+    if traced:
+        return _unravel_traced(i, [shape] if isinstance(shape, Tracer) and not shape.ndim else list(shape))
     sizes = (operator.index(shape),) if hasattr(shape, "__index__") else tuple(operator.index(n) for n in shape)
     total = 1
     for n in sizes:
@@ -343,6 +362,22 @@ def unravel_index(indices: ArrayLike, shape: Any) -> tuple[Array, ...]:
         out.append(e.floor_divide(i, stride) if stride else i)
         i = e.remainder(i, stride) if stride else i
     return tuple(out)
+
+
+def _unravel_traced(i: Array, sizes: Sequence[Any]) -> tuple[Array, ...]:
+    """`unravel_index` for sizes that are known at run time."""
+    sizes = [convert(as_array("unravel_index", n, 1), i.aval.dtype) for n in sizes]
+    total = e.const(1, i.aval.dtype)
+    for n in sizes:
+        total = e.multiply(total, n)
+    if dtypes.kind(i.aval.dtype) == "i":
+        i = e.where(p.lt_p(i, e.const(0, i.aval.dtype)), e.add(i, total), i)
+    i = e.clip(i, 0, e.maximum(e.subtract(total, 1), 0))
+    out: list[Array] = []
+    for n in reversed(sizes):
+        out.append(e.remainder(i, n))
+        i = e.floor_divide(i, n)
+    return tuple(reversed(out))
 
 
 def ravel_multi_index(

@@ -160,9 +160,10 @@ def savez(file: Any, *args: Any, allow_pickle: bool = True, **kwds: Any) -> None
 
 
 def load(file: Any, *args: Any, **kwargs: Any) -> Any:
-    """Reads an array from a file of NumPy's format; dtypes that NumPy does not name in it come back as raw bytes."""
+    """Reads an array from a file of NumPy's format; dtypes that NumPy does not name in it come back as raw bytes,
+    arrays of Python objects (which need `allow_pickle`) as NumPy arrays."""
     out = np.load(file, *args, **kwargs)
-    return asarray(out) if isinstance(out, np.ndarray) else out
+    return asarray(out) if isinstance(out, np.ndarray) and out.dtype != object else out
 
 
 def iterable(y: Any) -> bool:

@@ -31,17 +31,23 @@ from steno.ops.oracle import Oracle, total_order, widen
 from steno.ops.samples import filled
 from steno.transforms.rules import Linear, Zero, instantiate, zero_of, zeros
 
-KEYS = frozenset((dtypes.key_fry,))
+KEYS = frozenset(dtypes.KEYS)
 
 
 def _real(relation: Callable[..., Any]) -> Callable[..., Any]:
     return lambda x, y: relation(widen(x), widen(y))
 
 
+def _equal(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    if x.dtype.kind == "V" and x.dtype.names:  # keys of four words
+        return np.logical_and(*(np.equal(x[n], y[n]) for n in x.dtype.names))
+    return np.equal(widen(x), widen(y))
+
+
 _ANY_SAMPLES = nary_samples((ANY, ANY))
 
-eq = compare("eq", ANY | KEYS, oracle=_real(np.equal), scalar=lambda b, x, y: b.eq(x, y), samples=_ANY_SAMPLES)
-ne = compare("ne", ANY | KEYS, oracle=_real(np.not_equal), scalar=lambda b, x, y: b.ne(x, y), samples=_ANY_SAMPLES)
+eq = compare("eq", ANY | KEYS, oracle=_equal, scalar=lambda b, x, y: b.eq(x, y), samples=_ANY_SAMPLES)
+ne = compare("ne", ANY | KEYS, oracle=lambda x, y: ~_equal(x, y), scalar=lambda b, x, y: b.ne(x, y), samples=_ANY_SAMPLES)
 lt = compare("lt", REAL, oracle=_real(np.less), scalar=less)
 gt = compare("gt", REAL, oracle=_real(np.greater), scalar=lambda b, x, y: less(b, y, x))
 

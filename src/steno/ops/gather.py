@@ -80,7 +80,7 @@ def default_fill(dtype: Any) -> Any:
     """The fill value of a dtype: NaN, the least signed integer, the greatest unsigned one, True."""
     kind = dtypes.kind(dtype)
     if kind == "k":
-        return (0xFFFFFFFF, 0xFFFFFFFF)
+        return ((1 << 16 * dtype.words) - 1,) * 2
     if kind == "b":
         return True
     if kind in "fc":

@@ -1,4 +1,4 @@
-"""Counter-based random bits: the threefry2x32 block function and the ops on PRNG keys that rest on it.
+"""Counter-based random bits: the threefry2x32 block function and the ops on PRNG keys.
 
 Threefry-2x32 with 20 rounds: J. Salmon, M. Moraes, R. Dror, D. Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011. A key is two
 uint32 words. Which block an element takes depends on the parameter `partitionable` (printed jaxprs leave it out, as JAX has it as a
@@ -8,6 +8,14 @@ partitionable   element number n takes the block of counter (n >> 32, n mod 2**3
 otherwise       all words wanted are numbered; with h half their number (rounded up), word j is the first word of block (j, j + h) for
                 j < h, else the second word of block (j - h, j); a counter beyond the last word is 0. Elements of 8 and 16 bits are parts
                 of words, the lowest first; those of 64 bits take word n (high) and word n + count (low)
+
+Keys of the implementations "rbg" and "unsafe_rbg" are two threefry keys, which are also a state of Philox (`steno.ops.philox`):
+
+bits            element number n is word n of the blocks (64 bits: words 2 n, low, and 2 n + 1), narrower ones its low part. An array of
+                keys numbers its elements through, in the blocks of its first key: under vmap the others do not matter, as in JAX
+rbg             seed, fold_in and split treat each half as threefry does
+unsafe_rbg      split number n is block 10 n of the (first) key; fold_in is the exclusive or with block 9 of the key that is seeded with
+                the data, or block 10 n + 9 of the first for number n of an array of data
 """
 
 from __future__ import annotations
@@ -28,6 +36,7 @@ from steno.ir.kinds import Map, Read
 from steno.ops.arithmetic import mul
 from steno.ops.families import FLOAT, common_shape, elementwise, elementwise_lower
 from steno.ops.oracle import direct, primitive
+from steno.ops.philox import philox_arrays, philox_code
 from steno.transforms.rules import ELEMENTWISE, Axis, ForOp, align_elementwise, broadcast, by_argument, by_operand, to_front
 
 U32, U64 = np.dtype("uint32"), np.dtype("uint64")
@@ -38,8 +47,14 @@ NS_PER_BLOCK = 2.0
 Shape = tuple[int, ...]
 
 
-def key_aval(shape: Shape) -> ShapedArray:
-    return ShapedArray(shape, dtypes.key_fry)
+UNSAFE = dtypes.key_urbg.host
+UNSAFE_STRIDE = 10
+
+Half = tuple[Any, Any]  # the two words of a threefry key
+
+
+def key_aval(shape: Shape, dtype: Any = dtypes.key_fry) -> ShapedArray:
+    return ShapedArray(shape, dtype)
 
 
 def check_keys(op: str, keys: ShapedArray) -> None:
@@ -88,19 +103,57 @@ def join_words(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     return first.astype(U64) | second.astype(U64) << np.uint64(32)
 
 
+def halves(keys: np.ndarray) -> list[Half]:
+    """The threefry keys in keys as oracles see them: one, or two."""
+    return [key_words(keys)] if keys.dtype == U64 else [key_words(keys[n]) for n in keys.dtype.names or ()]
+
+
+def join_halves(host: np.dtype, parts: Sequence[Half]) -> np.ndarray:
+    """The inverse of `halves`; `host`: the dtype that oracles see."""
+    joined = [join_words(*p) for p in parts]
+    if len(joined) == 1:
+        return joined[0]
+    out = np.empty(joined[0].shape, host)
+    for name, half in zip(host.names or (), joined, strict=True):
+        out[name] = half
+    return out
+
+
+def halves_code(b: Builder, key: Pair) -> list[Half]:
+    if key.dtype.words == 2:
+        return [(key.first, key.second)]
+    return [(b.convert(x, U32), b.convert(b.lshr(x, 32), U32)) for x in (key.first, key.second)]
+
+
+def join_code(b: Builder, dtype: Any, parts: Sequence[Half]) -> Pair:
+    if dtype.words == 2:
+        return b.pair(dtype, *parts[0])
+    return b.pair(dtype, *(b.or_(b.convert(low, U64), b.shl(b.convert(high, U64), 32)) for low, high in parts))
+
+
+def _first_state(keys: np.ndarray) -> list[np.ndarray]:
+    """The Philox state of the first key, whose blocks all of them share."""
+    return [w for half in halves(keys.reshape(-1)[:1]) for w in half]
+
+
+def _number_code(b: Builder, indices: Sequence[Index], shape: Shape, times: int = 1, plus: int = 0) -> Expr:
+    """times n + plus for an element's row-major number n, as uint32 if it fits."""
+    number = linear(list(indices), shape) * times + plus
+    return b.convert(b.index(number), U32) if number.hi < 1 << 32 else b.index(number)
+
+
 def _counters(count: int) -> tuple[np.ndarray, np.ndarray]:
     """(high, low) words of 0, 1, ..., count - 1."""
     n = np.arange(count, dtype=U64)
     return (n >> np.uint64(32)).astype(U32), n.astype(U32)
 
 
-def _words(keys: np.ndarray, total: int) -> np.ndarray:
-    """The first `total` words of each key's stream (not partitionable), as keys.shape + (total,)."""
+def _words(k0: np.ndarray, k1: np.ndarray, total: int) -> np.ndarray:
+    """The first `total` words of each key's stream (not partitionable), along the last axis, of size 1 in the keys."""
     half = (total + 1) // 2
     first = np.arange(half, dtype=U32)
     second = first + np.uint32(half)
     second[second >= total] = 0
-    k0, k1 = key_words(keys[..., None])
     return np.concatenate(threefry_arrays(k0, k1, first, second), axis=-1)[..., :total]
 
 
@@ -113,16 +166,16 @@ def _counter_code(b: Builder, indices: Sequence[Index], shape: Shape) -> tuple[E
     return b.convert(b.lshr(n, 32), U32), b.convert(n, U32)
 
 
-def _block_code(b: Builder, key: Pair, p: Expr, total: int) -> tuple[Expr, Expr]:
+def _block_code(b: Builder, key: Half, p: Expr, total: int) -> tuple[Expr, Expr]:
     """Block number p of a stream of `total` words: words p and p + half."""
     half = (total + 1) // 2
     second = b.add(p, half)
     if total % 2:
         second = b.select(b.eq(p, half - 1), 0, second)
-    return threefry_code(b, key.first, key.second, p, second)
+    return threefry_code(b, *key, p, second)
 
 
-def _word_code(b: Builder, key: Pair, j: Expr, total: int) -> Expr:
+def _word_code(b: Builder, key: Half, j: Expr, total: int) -> Expr:
     """Word number j of a stream of `total` words."""
     half = (total + 1) // 2
     late = b.ge(j, half)
@@ -195,13 +248,13 @@ threefry2x32 = Op(
 def _seed_typ(seeds: ShapedArray, *, impl: dtypes.KeyDType) -> ShapedArray:
     if dtypes.kind(seeds.dtype) not in "iu":
         raise TypeError(f"random_seed: seeds must be integers, got {seeds.str_short()}")
-    return key_aval(seeds.shape)
+    return key_aval(seeds.shape, impl)
 
 
 def _seed_oracle(seeds: np.ndarray, *, impl: dtypes.KeyDType) -> np.ndarray:
     wide = seeds.astype(np.int64 if seeds.dtype.kind != "u" else U64).view(U64)
     high = wide >> np.uint64(32) if seeds.dtype.itemsize == 8 else np.zeros_like(wide)
-    return join_words(high.astype(U32), wide.astype(U32))
+    return join_halves(impl.host, [(high.astype(U32), wide.astype(U32))] * (impl.words // 2))
 
 
 def _seed_lower(avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedArray], *, impl: dtypes.KeyDType) -> Map:
@@ -210,7 +263,7 @@ def _seed_lower(avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedArray
     def body(b: Builder, indices: Sequence[Index], reads: Sequence[Read]) -> Pair:
         seed = reads[0](indices)
         high = b.convert(b.lshr(b.convert(seed, U64), 32), U32) if wide else b.constant(0, U32)
-        return b.pair(dtypes.key_fry, high, b.convert(seed, U32))
+        return join_code(b, impl, [(high, b.convert(seed, U32))] * (impl.words // 2))
 
     return Map(body, flat=True)
 
@@ -220,7 +273,8 @@ def _seed_samples() -> Iterable[Any]:
         ("int32", [0, 1, -1, 2**31 - 1, -(2**31)]), ("uint32", [0, 2**32 - 1]), ("int8", [-1, 5]), ("uint8", [255]),
         ("int64", [-1, 2**40 + 5, -(2**63)]), ("uint64", [2**64 - 1, 7]),
     ]:  # fmt: skip
-        yield (np.array(seeds, d),), dict(impl=dtypes.key_fry)
+        for impl in dtypes.KEYS:
+            yield (np.array(seeds, d),), dict(impl=impl)
     yield (np.int32(42),), dict(impl=dtypes.key_fry)
     yield (np.zeros((0, 2), np.int32),), dict(impl=dtypes.key_fry)
 
@@ -232,18 +286,19 @@ def _show_impl(params: dict[str, Any]) -> dict[str, Any]:
 random_seed = Op(
     "random_seed", typ=_seed_typ, oracle=_seed_oracle, lower=_seed_lower, samples=_seed_samples, show=_show_impl, batch=ELEMENTWISE
 )
-"""Integers --> keys (their high and low words)."""
+"""Integers --> keys (their high and low words, twice if there are four)."""
 
 
 def _wrap_typ(words: ShapedArray, *, impl: dtypes.KeyDType) -> ShapedArray:
     if words.dtype != U32 or words.ndim < 1 or words.shape[-1] != impl.words:
         raise TypeError(f"random_wrap: key data must be a uint32 array whose last axis has size {impl.words}, got {words.str_short()}")
-    return key_aval(words.shape[:-1])
+    return key_aval(words.shape[:-1], impl)
 
 
 def _wrap_lower(avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedArray], *, impl: dtypes.KeyDType) -> Map:
     def body(b: Builder, indices: Sequence[Index], reads: Sequence[Read]) -> Pair:
-        return b.pair(dtypes.key_fry, *(reads[0]([*indices, Index(k)]) for k in range(2)))
+        words = [reads[0]([*indices, Index(k)]) for k in range(impl.words)]
+        return join_code(b, impl, list(zip(words[::2], words[1::2], strict=True)))
 
     return Map(body)
 
@@ -263,9 +318,9 @@ def _keys_first(op: Op) -> Callable[..., tuple[Any, int]]:
 random_wrap = Op(
     "random_wrap",
     typ=_wrap_typ,
-    oracle=lambda words, *, impl: join_words(words[..., 0], words[..., 1]),
+    oracle=lambda words, *, impl: join_halves(impl.host, [(words[..., k], words[..., k + 1]) for k in range(0, impl.words, 2)]),
     lower=_wrap_lower,
-    samples=lambda: (((_uints(s, 1),), dict(impl=dtypes.key_fry)) for s in [(2,), (3, 2), (0, 2), (2, 1, 2)]),
+    samples=lambda: (((_uints((*s, impl.words), 1),), dict(impl=impl)) for s in [(), (3,), (0,), (2, 1)] for impl in dtypes.KEYS),
     show=_show_impl,
     batch=_wrap_batch,
 )
@@ -274,30 +329,40 @@ random_wrap = Op(
 
 def _unwrap_typ(keys: ShapedArray) -> ShapedArray:
     check_keys("random_unwrap", keys)
-    return ShapedArray((*keys.shape, 2), U32)
+    return ShapedArray((*keys.shape, keys.dtype.words), U32)
+
+
+def _chosen_code(b: Builder, k: Expr, words: Sequence[Expr]) -> Expr:
+    """words[k]."""
+    out = words[-1]
+    for j in reversed(range(len(words) - 1)):
+        out = b.select(b.eq(k, j), words[j], out)
+    return out
 
 
 def _unwrap_lower(avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedArray]) -> Map:
     def body(b: Builder, indices: Sequence[Index], reads: Sequence[Read]) -> Expr:
-        key = reads[0](indices[:-1])
-        return b.select(b.eq(b.index(indices[-1]), 0), key.first, key.second)
+        words = [w for half in halves_code(b, reads[0](indices[:-1])) for w in half]
+        return _chosen_code(b, b.index(indices[-1]), words)
 
     return Map(body)
 
 
-def _sample_keys(shape: Shape) -> Any:
-    return to_array(_uints(shape, 3, U64), key_aval(shape))
+def _sample_keys(shape: Shape, dtype: Any = dtypes.key_fry) -> Any:
+    words = _uints((*shape, dtype.words), 3)
+    parts = [(words[..., k], words[..., k + 1]) for k in range(0, dtype.words, 2)]
+    return to_array(join_halves(dtype.host, parts), key_aval(shape, dtype))
 
 
 def _key_samples(*shapes: Shape, **params: Any) -> list[Any]:
     """Samples of ops on one array of keys."""
-    return [((_sample_keys(s),), dict(params)) for s in shapes]
+    return [((_sample_keys(s, d),), dict(params)) for d in dtypes.KEYS for s in shapes]
 
 
 random_unwrap = Op(
     "random_unwrap",
     typ=_unwrap_typ,
-    oracle=lambda keys: np.stack(key_words(keys), axis=-1),
+    oracle=lambda keys: np.stack([w for half in halves(keys) for w in half], axis=-1),
     lower=_unwrap_lower,
     samples=lambda: _key_samples((), (3,), (0,), (2, 1)),
     batch=ForOp(_keys_first),
@@ -328,25 +393,61 @@ def _fold_in_typ(keys: ShapedArray, data: ShapedArray) -> ShapedArray:
     check_keys("random_fold_in", keys)
     if data.dtype != U32:
         raise TypeError(f"random_fold_in: data must be uint32, got {data.str_short()}")
-    return key_aval(common_shape("random_fold_in", (keys, data)))
+    return key_aval(common_shape("random_fold_in", (keys, data)), keys.dtype)
 
 
 def _fold_in_oracle(keys: np.ndarray, data: np.ndarray) -> np.ndarray:
-    return join_words(*threefry_arrays(*key_words(keys), 0, data))
+    if keys.dtype != UNSAFE:
+        return join_halves(keys.dtype, [threefry_arrays(*half, 0, data) for half in halves(keys)])
+    n = np.arange(data.size, dtype=U64).reshape(data.shape) * np.uint64(UNSAFE_STRIDE) + np.uint64(UNSAFE_STRIDE - 1)
+    seed = data.reshape(-1)[:1]
+    if not data.size:
+        seed = np.zeros(1, U32)
+    zero = np.zeros_like(seed)
+    w = philox_arrays([x.reshape(()) for x in (zero, seed, zero, seed)], n)
+    own = [w for half in halves(keys) for w in half]
+    mixed = [x ^ y for x, y in zip(own, w, strict=True)]
+    return join_halves(UNSAFE, [(mixed[0], mixed[1]), (mixed[2], mixed[3])])
 
 
 def _fold_in_code(b: Builder, key: Pair, word: Expr) -> Pair:
-    return b.pair(dtypes.key_fry, *threefry_code(b, key.first, key.second, b.constant(0, U32), word))
+    return join_code(b, key.dtype, [threefry_code(b, *half, b.constant(0, U32), word) for half in halves_code(b, key)])
+
+
+_fold_in_elementwise = elementwise_lower(_fold_in_code)
+
+
+def _fold_in_lower(avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedArray]) -> Map:
+    if avals_in[0].dtype is not dtypes.key_urbg:
+        return _fold_in_elementwise(avals_in, avals_out)
+    keys, data = avals_in
+    (out,) = avals_out
+
+    def own(a: ShapedArray, indices: Sequence[Index]) -> list[Index]:
+        return [i if n == m else Index(0) for i, n, m in zip(indices, a.shape, out.shape, strict=False)] if a.shape else []
+
+    def body(b: Builder, indices: Sequence[Index], reads: Sequence[Read]) -> Pair:
+        number = _number_code(b, own(data, indices), data.shape, UNSAFE_STRIDE, UNSAFE_STRIDE - 1)
+        seed = reads[1]([Index(0)] * data.ndim)
+        zero = b.constant(0, U32)
+        block = philox_code(b, [zero, seed, zero, seed], number)
+        words = [w for half in halves_code(b, reads[0](own(keys, indices))) for w in half]
+        mixed = [b.xor(x, y) for x, y in zip(words, block, strict=True)]
+        return join_code(b, keys.dtype, [(mixed[0], mixed[1]), (mixed[2], mixed[3])])
+
+    return Map(body)
 
 
 random_fold_in = Op(
     "random_fold_in",
     typ=_fold_in_typ,
     oracle=_fold_in_oracle,
-    lower=elementwise_lower(_fold_in_code),
+    lower=_fold_in_lower,
     cost=lambda avals_in, avals_out: NS_PER_BLOCK * avals_out[0].size,
     samples=lambda: [
-        ((_sample_keys(k), _uints(d, 4)), {}) for k, d in [((), ()), ((3,), (3,)), ((), (4,)), ((2, 2), ()), ((0,), (0,)), ((2, 1), (1, 3))]
+        ((_sample_keys(k, impl), _uints(d, 4)), {})
+        for impl in dtypes.KEYS
+        for k, d in [((), ()), ((3,), (3,)), ((), (4,)), ((2, 2), ()), ((0,), (0,)), ((2, 1), (1, 3))]
     ],
     batch=ELEMENTWISE,
 )
@@ -359,7 +460,7 @@ random_fold_in = Op(
 def _split_typ(keys: ShapedArray, *, shape: Shape, partitionable: bool = True) -> ShapedArray:
     check_keys("random_split", keys)
     _check_shape("random_split", shape)
-    return key_aval((*keys.shape, *shape))
+    return key_aval((*keys.shape, *shape), keys.dtype)
 
 
 def _check_shape(op: str, shape: Shape) -> None:
@@ -368,31 +469,44 @@ def _check_shape(op: str, shape: Shape) -> None:
 
 
 def _split_oracle(keys: np.ndarray, *, shape: Shape, partitionable: bool = True) -> np.ndarray:
-    count = math.prod(shape)
-    if partitionable:
-        k0, k1 = key_words(keys[..., None])
-        out = join_words(*threefry_arrays(k0, k1, *_counters(count)))
-    else:
-        _check_stream("random_split", 2 * count)
-        words = _words(keys, 2 * count)
-        out = join_words(words[..., 0::2], words[..., 1::2])
-    return out.reshape((*keys.shape, *shape))
+    count, full = math.prod(shape), (*keys.shape, *shape)
+    if keys.dtype == UNSAFE:
+        if not math.prod(full):
+            return np.empty(full, keys.dtype)
+        n = np.arange(math.prod(full), dtype=U64) * np.uint64(UNSAFE_STRIDE)
+        w = philox_arrays(_first_state(keys), n)
+        return join_halves(UNSAFE, [(w[0], w[1]), (w[2], w[3])]).reshape(full)
+    parts: list[Half] = []
+    for k0, k1 in halves(keys[..., None]):
+        if partitionable:
+            parts.append(threefry_arrays(k0, k1, *_counters(count)))
+        else:
+            _check_stream("random_split", 2 * count)
+            words = _words(k0, k1, 2 * count)
+            parts.append((words[..., 0::2], words[..., 1::2]))
+    return join_halves(keys.dtype, parts).reshape(full)
 
 
 def _split_lower(avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedArray], *, shape: Shape, partitionable: bool = True) -> Map:
-    rank, total = avals_in[0].ndim, 2 * math.prod(shape)
-    if not partitionable:
+    (keys,), (out,) = avals_in, avals_out
+    rank, total, unsafe = keys.ndim, 2 * math.prod(shape), keys.dtype is dtypes.key_urbg
+    if not partitionable and not unsafe:
         _check_stream("random_split", total)
 
     def body(b: Builder, indices: Sequence[Index], reads: Sequence[Read]) -> Pair:
-        key = reads[0](indices[:rank])
+        if unsafe:
+            state = [w for half in halves_code(b, reads[0]([Index(0)] * rank)) for w in half]
+            w = philox_code(b, state, _number_code(b, indices, out.shape, UNSAFE_STRIDE))
+            return join_code(b, keys.dtype, [(w[0], w[1]), (w[2], w[3])])
         high, low = _counter_code(b, indices[rank:], shape)
-        if partitionable:
-            words = threefry_code(b, key.first, key.second, high, low)
-        else:
-            j = b.shl(low, 1)
-            words = _word_code(b, key, j, total), _word_code(b, key, b.add(j, 1), total)
-        return b.pair(dtypes.key_fry, *words)
+        parts: list[Half] = []
+        for half in halves_code(b, reads[0](indices[:rank])):
+            if partitionable:
+                parts.append(threefry_code(b, *half, high, low))
+            else:
+                j = b.shl(low, 1)
+                parts.append((_word_code(b, half, j, total), _word_code(b, half, b.add(j, 1), total)))
+        return join_code(b, keys.dtype, parts)
 
     return Map(body)
 
@@ -427,22 +541,45 @@ def _bits_typ(keys: ShapedArray, *, bit_width: int, shape: Shape, partitionable:
 
 def _bits_oracle(keys: np.ndarray, *, bit_width: int, shape: Shape, partitionable: bool = True) -> np.ndarray:
     count, dtype = math.prod(shape), np.dtype(f"uint{bit_width}")
+    if keys.dtype != U64:
+        n = np.arange(math.prod((*keys.shape, *shape)), dtype=U64)
+        if not n.size:
+            return np.empty((*keys.shape, *shape), dtype)
+        per_block = 2 if bit_width == 64 else 4
+        w = philox_arrays(_first_state(keys), n // np.uint64(per_block))
+        drawn = [join_words(w[0], w[1]), join_words(w[2], w[3])] if bit_width == 64 else w
+        return np.choose((n % np.uint64(per_block)).astype(np.int64), drawn).astype(dtype).reshape((*keys.shape, *shape))
     if partitionable:
         k0, k1 = key_words(keys[..., None])
         first, second = threefry_arrays(k0, k1, *_counters(count))
         out = join_words(second, first) if bit_width == 64 else (first ^ second).astype(dtype)
     elif bit_width == 64:
         _check_stream("random_bits", 2 * count)
-        words = _words(keys, 2 * count)
+        words = _words(*key_words(keys[..., None]), 2 * count)
         out = join_words(words[..., count:], words[..., :count])
     else:
         total = -(-bit_width * count // 32)
         _check_stream("random_bits", total)
         parts = 32 // bit_width
         shifts = (np.arange(parts) * bit_width).astype(U32)
-        split = _words(keys, total)[..., None] >> shifts
+        split = _words(*key_words(keys[..., None]), total)[..., None] >> shifts
         out = split.reshape((*keys.shape, total * parts))[..., :count].astype(dtype)
     return out.reshape((*keys.shape, *shape))
+
+
+def _philox_bits_lower(rank: int, shape: Shape, dtype: np.dtype) -> Map:
+    wide = dtype == U64
+
+    def body(b: Builder, indices: Sequence[Index], reads: Sequence[Read]) -> Expr:
+        state = [w for half in halves_code(b, reads[0]([Index(0)] * rank)) for w in half]
+        n = _number_code(b, indices, shape)
+        words = philox_code(b, state, b.lshr(n, 1 if wide else 2))
+        lane = b.and_(n, 1 if wide else 3)
+        if wide:
+            words = [b.or_(b.convert(low, U64), b.shl(b.convert(high, U64), 32)) for low, high in zip(words[::2], words[1::2], strict=True)]
+        return b.convert(_chosen_code(b, lane, words), dtype)
+
+    return Map(body)
 
 
 def _bits_lower(
@@ -450,14 +587,16 @@ def _bits_lower(
 ) -> Map:
     rank, dtype = avals_in[0].ndim, avals_out[0].dtype
     total = -(-bit_width * math.prod(shape) // 32)
+    if avals_in[0].dtype.words == 4:
+        return _philox_bits_lower(rank, avals_out[0].shape, dtype)
     if not partitionable:
         _check_stream("random_bits", total)
 
     def body(b: Builder, indices: Sequence[Index], reads: Sequence[Read]) -> Expr:
-        key = reads[0](indices[:rank])
+        (key,) = halves_code(b, reads[0](indices[:rank]))
         high, low = _counter_code(b, indices[rank:], shape)
         if partitionable or bit_width == 64:
-            first, second = threefry_code(b, key.first, key.second, high, low) if partitionable else _block_code(b, key, low, total)
+            first, second = threefry_code(b, *key, high, low) if partitionable else _block_code(b, key, low, total)
             if bit_width == 64:
                 return b.or_(b.shl(b.convert(first, U64), 32), b.convert(second, U64))
             return b.convert(b.xor(first, second), dtype)

@@ -86,7 +86,7 @@ def _oracle(
 ) -> list[np.ndarray]:
     constants, carries, arrays = split(args, num_consts, num_carry)
     out = jaxpr.out_avals[num_carry:]
-    rows = [np.empty((length, *a.shape), dtypes.uint64 if isinstance(a.dtype, dtypes.KeyDType) else a.dtype) for a in out]
+    rows = [np.empty((length, *a.shape), dtypes.host_dtype(a.dtype)) for a in out]
     for i in reversed(range(length)) if reverse else range(length):
         out = interpret(jaxpr, [*constants, *carries, *(x[i] for x in arrays)])
         carries = out[:num_carry]

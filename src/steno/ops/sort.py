@@ -67,7 +67,9 @@ def _sort_expand(*operands: Any, dimension: int, is_stable: bool, num_keys: int)
 
 def _code(dtype: Any) -> int:
     """What the kernel calls a dtype; PRNG keys only move."""
-    return sort_code(dtypes.uint64 if dtypes.is_key(dtype) else dtype)
+    if dtypes.is_key(dtype):
+        dtype = dtypes.uint64 if dtype.words == 2 else dtypes.complex128
+    return sort_code(dtype)
 
 
 def _sort_lower(

@@ -2,8 +2,10 @@
 `uniform`, `randint`, `bernoulli` and `permutation` give JAX's numbers bit for bit, the others within rounding of the elementary functions
 they pass through.
 
-A key is a typed key array (`key`) or, as in older programs, two uint32 words (`PRNGKey`); functions that make keys return them in the form
-they got. The one generator there is is threefry2x32 (see `steno.ops.random`)."""
+A key is a typed key array (`key`) or, as in older programs, its uint32 words (`PRNGKey`); functions that make keys return them in the form
+they got. The generators are threefry2x32, which is the default, rbg and unsafe_rbg (see `steno.ops.random`)."""
+
+from typing import Any as _Any, NewType as _NewType
 
 from steno.core.on_demand import on_demand as _on_demand
 from steno.random.choices import (
@@ -47,6 +49,9 @@ from steno.random.keys import (
     split as split,
     wrap_key_data as wrap_key_data,
 )
+
+Key = _NewType("Key", _Any)
+"""What an annotation calls a key."""
 
 __getattr__, __dir__ = _on_demand(
     __name__,

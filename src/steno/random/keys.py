@@ -23,8 +23,8 @@ ArrayLike = Any
 DTypeLike = Any
 Shape = tuple[int, ...]
 
-_THREEFRY = "threefry2x32"
-_OTHER_GENERATORS = ("rbg", "unsafe_rbg", "philox2x32", "philox4x32", "threefry4x32")
+_GENERATORS = {d.impl: d for d in dtypes.KEYS}
+_OTHER_GENERATORS = ("philox2x32", "philox4x32", "threefry4x32")
 
 
 def compiled(*static: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -43,11 +43,12 @@ def _generator(fun: str, impl: Any) -> dtypes.KeyDType:
         return impl
     if not isinstance(impl, str):
         raise TypeError(f"{fun}: a PRNG implementation is named by a string, got {impl!r} of type {type(impl)}")
-    if impl == _THREEFRY:
-        return dtypes.key_fry
+    if impl in _GENERATORS:
+        return _GENERATORS[impl]
+    there = ", ".join(map(repr, _GENERATORS))
     if impl in _OTHER_GENERATORS:
-        raise NotImplementedError(f"{fun}: the PRNG implementation {impl!r} is not implemented; there is {_THREEFRY!r}")
-    raise ValueError(f"{fun}: unrecognized PRNG implementation {impl!r}; there is {_THREEFRY!r}")
+        raise NotImplementedError(f"{fun}: the PRNG implementation {impl!r} is not implemented; there are {there}")
+    raise ValueError(f"{fun}: unrecognized PRNG implementation {impl!r}; there are {there}")
 
 
 def _chosen(fun: str, impl: Any, dtype: Any) -> dtypes.KeyDType:
@@ -56,8 +57,10 @@ def _chosen(fun: str, impl: Any, dtype: Any) -> dtypes.KeyDType:
         return _generator(fun, impl)
     if impl is not None:
         raise ValueError(f"{fun}: only one of impl and dtype may be given, got {impl!r} and {dtype!r}")
+    if isinstance(dtype, str):
+        return _generator(fun, dtype)
     if not isinstance(dtype, dtypes.KeyDType):
-        raise TypeError(f"{fun}: dtype must be a PRNG key dtype, got {dtype!r}")
+        raise TypeError(f"{fun}: dtype must be a PRNG key dtype or the name of a PRNG implementation, got {dtype!r}")
     return dtype
 
 
@@ -65,30 +68,32 @@ def as_keys(fun: str, keys: Any) -> tuple[Array, bool]:
     """(typed keys, whether they came as uint32 words)."""
     if not hasattr(keys, "dtype") or not hasattr(keys, "shape"):
         raise TypeError(
-            f"{fun}: a PRNG key must be a key array, or an array of uint32 whose last axis has size 2; got {keys!r} of type {type(keys)}"
+            f"{fun}: a PRNG key must be a key array, or an array of uint32 words along the last axis; got {keys!r} of type {type(keys)}"
         )
     keys = as_operand(fun, keys)
     if isinstance(keys.dtype, dtypes.KeyDType):
         return keys, False
-    if keys.dtype != np.uint32 or keys.ndim < 1 or keys.shape[-1] != 2:
+    impl = _generator(fun, None)
+    if keys.dtype != np.uint32 or keys.ndim < 1 or keys.shape[-1] != impl.words:
         raise TypeError(
-            f"{fun}: a PRNG key must be a key array, or an array of uint32 whose last axis has size 2; got {typeof(keys).str_short()}"
+            f"{fun}: a PRNG key must be a key array, or an array of uint32 whose last axis has size {impl.words} (a key of {impl.impl}, "
+            f"which jax_default_prng_impl says); got {typeof(keys).str_short()}"
         )
     mode = config._state.legacy_prng_key
     if mode == "error":
         raise ValueError(f"{fun}: a raw uint32 key was passed while jax_legacy_prng_key='error'; make keys with jax.random.key")
     if mode == "warn":
         warnings.warn(f"{fun}: a raw uint32 key was passed; make keys with jax.random.key", UserWarning, stacklevel=4)
-    return ops.random_wrap(keys, impl=dtypes.key_fry), True
+    return ops.random_wrap(keys, impl=impl), True
 
 
 def one_key(fun: str, key: Any) -> tuple[Array, bool]:
     """As `as_keys`, for one key. ValueError for an array of several."""
     typed, raw = as_keys(fun, key)
     if typed.ndim:
+        wanted = (typed.dtype.words,) if raw else ()
         raise ValueError(
-            f"{fun} accepts a single key, but was given a key array of shape {np.shape(key)} != {(2,) if raw else ()}. Use jax.vmap for "
-            f"batching."
+            f"{fun} accepts a single key, but was given a key array of shape {np.shape(key)} != {wanted}. Use jax.vmap for batching."
         )
     return typed, raw
 
@@ -110,8 +115,8 @@ def dtype_of(fun: str, dtype: DTypeLike | None, kinds: str = "f", default: Any =
     """A dtype argument of one of these kinds, canonicalised; by default a float. ValueError for other kinds."""
     d = (dtypes.default_float() if default is None else default) if dtype is None else check_dtype(dtype, fun)
     if isinstance(d, dtypes.KeyDType) or dtypes.kind(d) not in kinds:
-        what = {"f": "float", "fc": "float or complex", "u": "unsigned integer", "iuf": "integer or float", "iu": "integer"}[kinds]
-        raise ValueError(f"dtype argument to `{fun}` must be a {what} dtype, got {dtypes.name(d)}")
+        what = {"f": "a float", "fc": "a float or complex", "u": "an unsigned int", "iuf": "an integer or float", "iu": "an integer"}[kinds]
+        raise ValueError(f"dtype argument to `{fun}` must be {what} dtype, got {dtypes.name(d)}")
     return d
 
 
@@ -177,19 +182,25 @@ def _seed(fun: str, seed: Any) -> Array:
     return x
 
 
+def _seeded(fun: str, seed: Any, impl: dtypes.KeyDType) -> Array:
+    x = _seed(fun, seed)
+    offset = config._state.random_seed_offset
+    return ops.random_seed(lax.add(x, const(offset, x)) if offset else x, impl=impl)
+
+
 def key(seed: int | ArrayLike, *, impl: Any = None, dtype: Any = None) -> Array:
     """The typed key of an integer seed."""
-    return ops.random_seed(_seed("key", seed), impl=_chosen("key", impl, dtype))
+    return _seeded("key", seed, _chosen("key", impl, dtype))
 
 
 def PRNGKey(seed: int | ArrayLike, *, impl: Any = None) -> Array:
-    """The key of an integer seed, as two uint32 words (as a typed key if jax_enable_custom_prng is set)."""
-    typed = ops.random_seed(_seed("PRNGKey", seed), impl=_generator("PRNGKey", impl))
+    """The key of an integer seed, as uint32 words (as a typed key if jax_enable_custom_prng is set)."""
+    typed = _seeded("PRNGKey", seed, _generator("PRNGKey", impl))
     return typed if config._state.enable_custom_prng else ops.random_unwrap(typed)
 
 
 def key_data(keys: ArrayLike) -> Array:
-    """The words of keys: uint32 with a trailing axis of size 2."""
+    """The words of keys: uint32 with a trailing axis of size 2 (4 for "rbg" and "unsafe_rbg")."""
     return ops.random_unwrap(as_keys("key_data", keys)[0])
 
 

@@ -1,0 +1,104 @@
+"""Keys of four words ("rbg", "unsafe_rbg"): the same bits as the real JAX's, alone, under vmap and jit, and through the distributions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import steno as jax
+import steno.numpy as jnp
+
+IMPLS = ("rbg", "unsafe_rbg")
+
+
+def words(keys):
+    return np.asarray(jax.random.key_data(keys)).tolist()
+
+
+def test_bits_of_the_generator() -> None:
+    for impl in IMPLS:
+        key = jax.random.key(42, impl=impl)
+        assert words(key) == [0, 42, 0, 42]
+        np.testing.assert_array_equal(jax.random.bits(key, (5,)), [2620864722, 2991908441, 282133475, 2589630650, 1779689962])
+        np.testing.assert_array_equal(jax.random.bits(key, (2, 3), np.uint8), [[210, 89, 227], [186, 234, 206]])
+        np.testing.assert_array_equal(jax.random.bits(key, (3,), np.uint16), [14546, 58969, 995])
+        _, same = jax.lax.rng_bit_generator(jax.random.key_data(key), (5, 3))
+        np.testing.assert_array_equal(jax.random.bits(key, (5, 3)), same)
+        with jax.enable_x64(True):
+            np.testing.assert_array_equal(jax.random.bits(key, (2,), np.uint64), np.uint64([12850148909342210258, 11122378950751355875]))
+
+
+def test_new_keys() -> None:
+    rbg, unsafe = (jax.random.key(42, impl=impl) for impl in IMPLS)
+    assert words(jax.random.split(rbg, 2)) == [
+        [1832780943, 270669613, 1832780943, 270669613],
+        [64467757, 2916123636, 64467757, 2916123636],
+    ]
+    assert words(jax.random.split(unsafe, 2)) == [
+        [2620864722, 2991908441, 282133475, 2589630650],
+        [4105776319, 298289174, 864345282, 274752888],
+    ]
+    assert words(jax.random.fold_in(rbg, 7)) == [2547012911, 1371500959, 2547012911, 1371500959]
+    assert words(jax.random.fold_in(unsafe, 7)) == [2104303640, 250182049, 1106406590, 1983638428]
+
+
+def test_vmap_draws_from_the_first_key() -> None:
+    for impl, wanted in zip(IMPLS, ([3775815125, 3662903343], [429002668, 3594548429]), strict=True):
+        keys = jax.random.split(jax.random.key(42, impl=impl), 3)
+        drawn = jax.vmap(lambda k: jax.random.bits(k, (4,)))(keys)
+        np.testing.assert_array_equal(drawn[0], jax.random.bits(keys[0], (4,)))
+        np.testing.assert_array_equal(drawn[1, :2], wanted)
+        np.testing.assert_array_equal(drawn, jax.jit(jax.vmap(lambda k: jax.random.bits(k, (4,))))(keys))
+    folded = jax.vmap(lambda d: jax.random.fold_in(jax.random.key(42, impl="unsafe_rbg"), d))(jnp.arange(3))
+    assert words(folded[1]) == [2700612817, 969135847, 60494963, 2586996962]
+
+
+@pytest.mark.parametrize("impl", IMPLS)
+def test_keys_are_arrays(impl: str) -> None:
+    keys = jax.random.split(jax.random.key(1, impl=impl), 6)
+    data = np.asarray(jax.random.key_data(keys))
+    for f, g in (
+        (lambda x: x.reshape(2, 3).T, lambda d: d.reshape(2, 3, 4).transpose(1, 0, 2)),
+        (lambda x: x[::-1], lambda d: d[::-1]),
+        (lambda x: jnp.concatenate([x, x[:1]]), lambda d: np.concatenate([d, d[:1]])),
+        (lambda x: jnp.where(jnp.arange(6) < 2, x, x[5]), lambda d: np.where(np.arange(6)[:, None] < 2, d, d[5])),
+        (lambda x: jax.lax.scan(lambda c, k: (k, c), x[0], x)[1], lambda d: np.concatenate([d[:1], d[:-1]])),
+        (lambda x: x.at[9].get(mode="fill"), lambda d: np.full(4, 2**32 - 1, np.uint32)),
+        (lambda x: x.at[1].set(x[0]), lambda d: np.concatenate([d[:1], d[:1], d[2:]])),
+    ):
+        assert words(f(keys)) == words(jax.jit(f)(keys)) == g(data).tolist()
+    assert (keys == keys).all() and not (keys[:5] == keys[1:]).any()
+    assert sorted(words(jax.random.permutation(jax.random.key(0), keys))) == sorted(data.tolist())
+    assert words(jax.random.wrap_key_data(data, impl=impl)) == data.tolist()
+
+
+@pytest.mark.parametrize("impl", IMPLS)
+def test_distributions_and_raw_keys(impl: str) -> None:
+    key = jax.random.key(3, impl=impl)
+    assert abs(float(jax.random.normal(key, (20000,)).mean())) < 0.03
+    assert abs(float(jax.random.gamma(key, 2.0, (5000,)).mean()) - 2) < 0.1
+    with jax.default_prng_impl(impl):
+        raw = jax.random.PRNGKey(3)
+        assert raw.shape == (4,) and raw.dtype == np.uint32
+        np.testing.assert_array_equal(jax.random.uniform(raw, (7,)), jax.random.uniform(key, (7,)))
+        assert jax.random.split(raw).shape == (2, 4)
+    with pytest.raises(TypeError, match="size 2"):
+        jax.random.uniform(raw)
+    with pytest.raises(ValueError, match="unrecognized"):
+        jax.random.key(0, impl="foo")
+
+
+def test_filled_arrays_of_keys() -> None:
+    for impl in ("threefry2x32", *IMPLS):
+        dtype = jax.random.key_dtype(impl)
+        assert jax.random.key(0, dtype=impl).dtype is dtype
+        assert words(jnp.full((2,), 7, dtype)) == [[7] * dtype.words] * 2
+        assert words(jnp.zeros((), dtype)) == [0] * dtype.words and words(jnp.ones_like(jax.random.key(3, impl=impl))) == [1] * dtype.words
+        with pytest.raises(TypeError, match="add"):
+            jax.random.key(3, impl=impl) + 1
+    seeded = jax.random.key(17)
+    jax.config.update("jax_random_seed_offset", 3)
+    try:
+        assert words(jax.random.key(14)) == words(seeded)
+    finally:
+        jax.config.update("jax_random_seed_offset", 0)
