@@ -464,6 +464,12 @@ def test_checkpoint_of_functions_with_rules() -> None:
     check_grads(steno.checkpoint(lambda x: snp.sin(snp.sin(x))), (1.0,), order=2)
 
 
+def test_compiled_gradients_have_the_weak_types_of_the_program() -> None:
+    for f in (lambda x: steno.checkpoint(snp.sin)(x) ** 2, lambda x: snp.sin(x) ** 2):
+        program = jit(grad(f)).trace(3.2).jaxpr
+        assert jit(grad(f))(3.2).weak_type == program.out_avals[0].weak_type == grad(f)(3.2).weak_type
+
+
 # Logs of backward passes
 
 

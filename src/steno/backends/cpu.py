@@ -38,10 +38,14 @@ class CpuExecutable:
         self.compiled = compiled
         self.in_avals = list(compiled.in_avals)
         self.out_avals = [v.aval for v in compiled.jaxpr.jaxpr.outvars]
+        produced = list(compiled.out_avals)
+        for (where, k), aval in zip(compiled.results, self.out_avals, strict=True):
+            if where == "output" and produced[k].weak_type != aval.weak_type:  # simplification may have lost it
+                produced[k] = produced[k].update(weak_type=aval.weak_type)
         self.native = Executable(
             compiled.linked.address,
             [*compiled.in_avals, *(typeof(c) for c in compiled.captured)],
-            list(compiled.out_avals),
+            produced,
             compiled.program.arena_bytes,
             list(compiled.aliases),
             list(compiled.captured),
