@@ -77,6 +77,10 @@ def _resolve(fun: Any, nums: Any, names: Any, what: str) -> tuple[tuple[int, ...
         return (), ()
     found = parameters(fun)
     if found is None:
+        if what == "donate" and out_names and not out_nums:
+            raise ValueError(
+                f"jit: {fun!r} does not tell the names of its parameters, so that donate_argnums is needed, not donate_argnames"
+            )
         return out_nums, out_names
     n = len(found.positional)
     if found.var_positional is None and any(not -n <= k < n for k in out_nums):
@@ -425,7 +429,15 @@ def _traces_property(self: JitFunction) -> list[retrace.TraceRecord]:
     return list(self._traces.records)
 
 
+def _repr(self: JitFunction) -> str:
+    try:
+        return f"<PjitFunction of {self.__wrapped__!r}>"
+    except Exception:
+        return "<PjitFunction>"
+
+
 for _name, _method in {
+    "__repr__": _repr,
     "trace": _trace_method,
     "lower": _lower_method,
     "eval_shape": _eval_shape_method,
@@ -503,6 +515,7 @@ def make_jaxpr(fun: Any, static_argnums: Any = (), axis_env: Any = None, return_
     @functools.wraps(fun, updated=())
     def jaxpr_maker(*args: Any, **kwargs: Any) -> Any:
         traces = Traces(fun, options)
+        args, kwargs = tree_map(_described, (args, kwargs))
         _, key = traces.split(fun, args, kwargs)
         with ExitStack() as stack:
             for name, size in axis_env or ():
@@ -512,6 +525,8 @@ def make_jaxpr(fun: Any, static_argnums: Any = (), axis_env: Any = None, return_
             return closed
         return closed, tree_unflatten(out_tree, [ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type) for a in closed.out_avals])
 
+    name = source.function_name(fun)
+    jaxpr_maker.__name__, jaxpr_maker.__qualname__ = f"make_jaxpr({name})", f"make_jaxpr({getattr(fun, '__qualname__', name)})"
     return jaxpr_maker
 
 

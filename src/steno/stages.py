@@ -55,6 +55,9 @@ class ShapeDtypeStruct:
     ) -> None:
         if dtype is None:
             raise ValueError("ShapeDtypeStruct: dtype must be specified.")
+        shape = tuple(shape)
+        if any(n is None for n in shape):
+            raise ValueError(f"ShapeDtypeStruct: `shape` must consist of integers; it cannot have None. Got {shape}")
         self.shape = tuple(map(_dimension, shape))
         self.dtype = dtypes.as_dtype(dtype)
         self.sharding, self.weak_type, self.is_ref = sharding, weak_type, is_ref

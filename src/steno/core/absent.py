@@ -72,7 +72,16 @@ _BY_REASON: Final[dict[str, dict[str, str]]] = {
         "profiler": "ProfileData ProfileEvent ProfileLine ProfileOptions ProfilePlane device_memory_profile export_profile_data "
         "register_subprocess save_device_memory_profile start_server stop_server",
     },
-    _CALLS: {"extend.core": "create_call_primitive eval_jaxpr_transpose register_call_primitive_rules"},
+    _CALLS: {
+        "extend.core": "create_call_primitive eval_jaxpr_transpose register_call_primitive_rules",
+        "extend.core.primitives": "call_p closed_call_p create_call_primitive eval_jaxpr_transpose register_call_primitive_rules",
+    },
+    "tokens hold nothing, effects being in the order of the program": {"extend.core.primitives": "after_all_p create_token_p"},
+    "there is one device, so that no op moves or lays out arrays": {
+        "extend.core.primitives": "device_put_p sharding_constraint_p ragged_all_to_all_p",
+    },
+    "references are read and written by NumPy's indices; lax.dynamic_slice takes a piece at a traced position": {"": "ds"},
+    "arrays have one layout": {"experimental.layout": "explicit_layout"},
     "it is an option of jax2tf, which converts to TensorFlow": {"": "jax2tf_associative_scan_reductions"},
 }  # fmt: skip
 

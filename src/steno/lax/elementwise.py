@@ -223,6 +223,8 @@ def select(pred: ArrayLike, on_true: ArrayLike, on_false: ArrayLike) -> Array:
 def convert_element_type(operand: ArrayLike, new_dtype: DTypeLike) -> Array:
     """The operand in another dtype; complex to real keeps the real part. A Python type gives its default dtype."""
     d = check_dtype(new_dtype, "convert_element_type")
+    if type(operand) is int and dtypes.is_inexact(d):
+        operand = float(operand)  # of any size
     x = as_operand("convert_element_type", operand)
     if isinstance(d, dtypes.KeyDType) != isinstance(x.aval.dtype, dtypes.KeyDType):
         raise TypeError(f"convert_element_type: there is no conversion from {dtypes.name(x.aval.dtype)} to {dtypes.name(d)}")

@@ -8,6 +8,7 @@ from typing import Any
 
 import steno.ops
 import steno.transforms
+from steno.core.absent import REASONS
 from steno.core.op import OPS, Op
 
 # importing a family declares its ops
@@ -15,15 +16,17 @@ for _package in (steno.ops, steno.transforms):
     for _module in pkgutil.iter_modules(_package.__path__):
         importlib.import_module(f"{_package.__name__}.{_module.name}")
 
-_OTHER_NAMES = {"jit": "jit", "add_jaxvals": "add_any", "remat": "checkpoint"}
+_OTHER_NAMES = {"add_jaxvals": "add_any", "remat": "remat2", "linear_solve": "custom_linear_solve", "empty2": "empty_ref"}
 
 
 def __getattr__(name: str) -> Op:
-    op = OPS.get(_OTHER_NAMES.get(stem := name.removesuffix("_p"), stem)) if name.endswith("_p") else None
+    stem = name.removesuffix("_p")
+    op = None
+    if name.endswith("_p"):
+        op = OPS.get(_OTHER_NAMES.get(stem, stem)) or OPS.get(stem.replace("_", "-"))
     if op is None:
-        op = OPS.get(stem.replace("_", "-", 1)) if name.startswith("scatter_") else None
-    if op is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}: there is no op of that name")
+        why = REASONS.get(f"extend.core.primitives.{name}", "there is no op of that name")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}: {why}")
     return op
 
 

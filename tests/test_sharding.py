@@ -1,0 +1,130 @@
+"""Meshes, shardings and functions over devices, on one device; tokens; layouts."""
+
+from __future__ import annotations
+
+import gc
+import pickle
+
+import numpy as np
+import pytest
+
+import steno
+import steno.numpy as snp
+from steno import device, lax
+from steno.experimental import mesh_utils, multihost_utils
+from steno.experimental.layout import Format, Layout
+from steno.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, PartitionSpec as P, SingleDeviceSharding
+
+MESH = steno.make_mesh((1, 1), ("x", "y"))
+PLACE = NamedSharding(MESH, P("x"))
+
+
+def test_partition_specs_are_sequences_and_interned():
+    assert P("x") is P(("x",)) and P(()) is P(None) and P("x") != ("x",) and P("x") != P("x", None)
+    assert list(P("x", None)) == ["x", None] and P("x", "y").index("y") == 1 and P("x") + ("y",) is P("x", "y")
+    assert ("y",) + P("x") is P("y", "x") and P("x", unreduced={"z"}) + P("a", unreduced={"b"}) == P("x", "a", unreduced={"z", "b"})
+    assert repr(P("a", None, unreduced={"c"})) == "P('a', None, unreduced={'c'}, unreduced_kind=sum)" and repr(P("a")) == "P('a',)"
+    assert pickle.loads(pickle.dumps(P("x"))) is P("x") and pickle.loads(pickle.dumps(PLACE)) == PLACE
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "text"),
+    [
+        (lambda: P("x", ("a", ("b",))), ValueError, "tuple"),
+        (lambda: P("x", unreduced={"x"}), ValueError, "overlap"),
+        (lambda: P(unreduced={None}), ValueError, "cannot contain None"),
+        (lambda: P(unreduced="x"), TypeError, "must be a set"),
+        (lambda: NamedSharding(MESH, P("q")), ValueError, "not found in mesh"),
+        (lambda: NamedSharding(MESH, P("x", "x")), ValueError, "more than one axis"),
+        (lambda: NamedSharding(MESH, ("x",)), TypeError, "must be a PartitionSpec"),
+        (lambda: NamedSharding(MESH, P(), memory_kind="tape"), ValueError, "memory kind"),
+        (lambda: PLACE.check_compatible_aval(()), ValueError, "rank 0"),
+        (lambda: Mesh(np.array(steno.devices()), (None,)), ValueError, "cannot be None"),
+        (lambda: steno.make_mesh((2,), ("x",)), ValueError, "there is one"),
+        (lambda: AbstractMesh((2,), ("x",), axis_types="explicit"), TypeError, "must be of type"),
+        (lambda: AbstractMesh((2, 2), ("x", "y"), axis_types=AxisType.Auto), ValueError, "should match"),
+        (lambda: steno.set_mesh(3), ValueError, "expected a Mesh"),
+        (lambda: steno.device_put(1.0, P("x")), ValueError, "needs a mesh"),
+        (lambda: steno.device_put(1.0, "cpu"), ValueError, "Received invalid value"),
+        (lambda: steno.device_put(1.0, PLACE), ValueError, "rank 0"),
+        (lambda: steno.device_put({"a": 1, "b": 2}, {"a": [None], "b": (None,)}), ValueError, r"Mismatches \(2 found\)"),
+        (lambda: steno.device_put(snp.ones(1), may_alias=True, donate=True), ValueError, "both True"),
+        (lambda: steno.make_array_from_single_device_arrays((3,), PLACE, snp.ones(3)), TypeError, "list or tuple"),
+        (lambda: steno.make_array_from_single_device_arrays((3,), PLACE, [snp.ones(4)]), ValueError, r"shape \(3,\)"),
+        (lambda: steno.make_array_from_callback((3,), PLACE, lambda i: np.ones(4)), ValueError, "shape"),
+        (lambda: steno.pmap(lambda x: x)(np.ones((2, 3))), ValueError, "2 devices"),
+        (lambda: steno.shard_map(lambda x: x, out_specs=P())(1.0), ValueError, "there is no mesh"),
+        (lambda: steno.shard_map(lambda x: x, mesh=MESH, in_specs=P("x"), out_specs=P())(1.0), ValueError, "rank 0"),
+        (lambda: steno.shard_map(lambda x: x, mesh=AbstractMesh((2,), "x"), out_specs=P())(1.0), NotImplementedError, "2 devices"),
+        (lambda: steno.distributed.initialize(num_processes=2), NotImplementedError, "num_processes=2"),
+        (lambda: Layout((1, 0)), NotImplementedError, "order of C"),
+        (lambda: lax.after_all(1), TypeError, "token"),
+    ],
+)  # fmt: skip
+def test_misuse(make, error, text):
+    with pytest.raises(error, match=text):
+        make()
+
+
+def test_arrays_say_where_they_were_put():
+    x = steno.device_put(np.arange(4.0), PLACE)
+    assert x.sharding == PLACE and x.committed and steno.device_put(x, PLACE) is x and steno.device_put(x) is x
+    y = x + 1
+    assert isinstance(y.sharding, SingleDeviceSharding) and not y.committed
+    tree = steno.device_put({"a": 1, "b": (2, np.ones(3))}, {"a": steno.devices()[0], "b": None})
+    assert tree["a"].committed and not tree["b"][0].committed
+    assert steno.device_put(x, Format(Layout((0,)), PLACE)).sharding == PLACE
+    known = len(device._places)
+    del x, tree
+    gc.collect()
+    assert len(device._places) < known
+
+
+def test_the_mesh_that_is_set():
+    assert steno.get_mesh().empty and steno.get_abstract_mesh().size == 0
+    with steno.set_mesh(MESH):
+        assert steno.get_mesh() == MESH and steno.get_abstract_mesh() == MESH.abstract_mesh
+        assert steno.reshard(np.arange(4.0), P("x")).sharding == PLACE
+        assert lax.with_sharding_constraint({"a": np.ones(2)}, P())["a"].sharding == NamedSharding(MESH, P())
+        assert steno.jit(lambda x: lax.with_sharding_constraint(x, P("x")) * 2)(np.ones(2)).shape == (2,)
+    assert steno.get_mesh().empty
+    assert str(MESH) == "Mesh('x': 1, 'y': 1, axis_types=(Explicit, Explicit))" and MESH.shape == {"x": 1, "y": 1}
+    assert Mesh(np.array(steno.devices()), "x").auto_axes == ("x",) and MESH.explicit_axes == ("x", "y")
+    assert mesh_utils.create_device_mesh((1, 1)).shape == (1, 1)
+
+
+def test_pmap_is_vmap_of_one_element():
+    f = steno.pmap(lambda x, y: lax.psum(x, "i") * y + lax.axis_index("i"), axis_name="i", in_axes=(0, None))
+    np.testing.assert_array_equal(f(np.ones((1, 3), np.float32), 2.0), 2 * np.ones((1, 3)))
+    assert steno.pmap(lambda x: x, out_axes=None)(np.ones((1, 8), np.float32)).shape == (8,)
+    g = steno.pmap(lambda x, n: x * n, static_broadcasted_argnums=1)
+    np.testing.assert_array_equal(g(np.ones((1, 2), np.float32), 3), 3 * np.ones((1, 2)))
+    assert steno.grad(lambda x: steno.pmap(lambda y: y * y)(x).sum())(np.ones((1, 2), np.float32)).tolist() == [[2.0, 2.0]]
+
+
+def test_shard_map_binds_the_axes_of_the_mesh():
+    def f(a):
+        return lax.psum(a, "x") + lax.axis_index("y") + lax.all_gather(a, "y", tiled=True)
+
+    g = steno.shard_map(f, mesh=MESH, in_specs=P("x"), out_specs=P("x"))
+    x = snp.arange(3.0)
+    np.testing.assert_array_equal(g(x), 2 * x)
+    np.testing.assert_array_equal(steno.jit(steno.grad(lambda a: g(a).sum()))(x), 2 * np.ones(3))
+    with steno.set_mesh(MESH):
+        np.testing.assert_array_equal(steno.smap(lambda a: lax.pmean(a, "x"), axis_name="x")(x), x)
+
+
+def test_tokens_pass_through_programs():
+    token = lax.create_token()
+    x, out = steno.jit(lambda x, t: (x + 1, t))(1.0, lax.after_all(token, token))
+    assert x == 2 and isinstance(out, steno.extend.core.Token) and out is not token
+    assert steno.vmap(lambda x: (lax.dce_sink(x), x)[1])(np.ones(2)).shape == (2,)
+
+
+def test_one_process():
+    assert multihost_utils.process_allgather(np.ones(3)).shape == (1, 3)
+    assert multihost_utils.process_allgather(np.ones(3), tiled=True).shape == (3,)
+    assert not steno.distributed.is_initialized()
+    steno.distributed.initialize()
+    assert steno.distributed.is_initialized()
+    steno.distributed.shutdown()
