@@ -304,13 +304,20 @@ def test_rules_of_maps_see_what_is_batched_in_value_and_tangent() -> None:
         assert seen[-1] == wanted
 
 
-def test_rules_of_maps_that_batch_everything() -> None:
+@pytest.mark.parametrize("spread", [False, True])
+@pytest.mark.parametrize("shape", [(), (3,)])
+def test_rules_of_maps_that_call_everything_batched(shape: Any, spread: bool) -> None:
     @custom_vmap
     def f(x: Any) -> Any:
         return snp.sin(x)
 
-    f.def_vmap(lambda size, batched, x: (snp.broadcast_to(snp.cos(x), (size,)), True))
-    np.testing.assert_allclose(steno.vmap(lambda t: steno.jvp(f, (1.0,), (t,))[1])(XS), -np.sin(1.0) * XS, rtol=1e-6)
+    @f.def_vmap
+    def rule(size: int, batched: Any, x: Any) -> Any:
+        y = snp.cos(x)
+        return snp.broadcast_to(y, (size, *y.shape)) if spread and not batched[0] else y, True
+
+    got = vmap(lambda t: steno.jvp(f, (snp.ones(shape),), (snp.full(shape, t),))[1])(XS)
+    np.testing.assert_allclose(got, np.broadcast_to((-np.sin(1.0) * XS).reshape(3, *(1,) * len(shape)), (3, *shape)), rtol=1e-6)
 
 
 def test_sequential_vmap_under_forward_mode() -> None:

@@ -77,7 +77,7 @@ class _Call(AbstractCustomVmap):
         outs, out_tree = tree_flatten(pair[0])
         flags, flags_tree = tree_flatten(pair[1])
         elements = [element_aval(typeof(x), 0) if b else typeof(x) for x, b in zip(args, batched, strict=True)]
-        trace_to_jaxpr(self.run, elements, DebugInfo("custom_vmap", source.function_info(self.fun)))
+        each = trace_to_jaxpr(self.run, elements, DebugInfo("custom_vmap", source.function_info(self.fun)))
         known = self.out_tree
         if flags_tree != out_tree:
             raise ValueError(
@@ -90,6 +90,8 @@ class _Call(AbstractCustomVmap):
                 f"Original output: {known}\nRule output: {out_tree}"
             )
         outs = [as_value(y) for y in outs]
+        if not any(batched):  # under derivatives; a rule that calls all results batched gives what an element gives
+            flags = [b and len(y.shape) > a.ndim for b, y, a in zip(flags, outs, each.out_avals, strict=True)]
         for k, (y, b) in enumerate(zip(outs, flags, strict=True)):
             if not isinstance(b, bool):
                 raise TypeError(f"{about}: which results are batched must be told by bools, got {b!r} for result {k}")
