@@ -123,10 +123,11 @@ def is_complex(dtype: Any) -> bool:
 
 
 def component(dtype: Any) -> np.dtype:
-    """complex64 --> float32, complex128 --> float64, key of two words --> uint32, of four --> uint64."""
+    """complex64 --> float32, complex128 --> float64, key of two words --> uint32, of four --> uint64; float0, which has no
+    elements that are read, as if of two words."""
     if is_complex(dtype):
         return F32 if dtype == C64 else F64
-    return U32 if dtype.words == 2 else U64
+    return U64 if getattr(dtype, "words", 2) == 4 else U32
 
 
 def storage(dtype: Any) -> tuple[np.dtype, int]:
