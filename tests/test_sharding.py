@@ -128,3 +128,15 @@ def test_one_process():
     steno.distributed.initialize()
     assert steno.distributed.is_initialized()
     steno.distributed.shutdown()
+
+
+def test_shardings_are_shown(capsys):
+    seen = []
+    x = steno.device_put(np.arange(4.0), PLACE)
+    steno.debug.inspect_array_sharding(x, callback=seen.append)
+    steno.jit(lambda x: steno.debug.inspect_array_sharding(x, callback=seen.append))(x)
+    assert seen == [PLACE, SingleDeviceSharding(steno.devices()[0])]
+    steno.debug.visualize_array_sharding(x)
+    assert "CPU 0" in capsys.readouterr().out
+    with pytest.raises(ValueError, match="one or two axes"):
+        steno.debug.visualize_sharding((), PLACE)

@@ -1,4 +1,4 @@
-"""Ops of users: extend.core.Primitive with the rules of interpreters.{ad,batching,mlir}; the functions of the other interpreters' modules."""
+"""Ops of users: extend.core.Primitive with rules from interpreters.{ad,batching,mlir}; the other functions of these modules."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any, Final, final
 
-from steno import backends, monitoring, retrace
+from steno import backends, mesh, monitoring, retrace
 from steno._native import ArrayImpl, JitEntry, JitFunction, config_token, current_trace, global_config_token
 from steno.core import source
 from steno.core.aval import is_value
@@ -86,10 +86,10 @@ def _resolve(fun: Any, nums: Any, names: Any, what: str) -> tuple[tuple[int, ...
     if found.var_positional is None and any(not -n <= k < n for k in out_nums):
         raise ValueError(f"Jitted function has {what}_argnums={out_nums}, but only accepts {n} positional arguments.")
     out_nums = tuple(k if k >= 0 else k + n for k in out_nums if k >= -n)  # with *args nothing is known of positions before the first
-    if found.var_keyword is None and (unknown := set(out_names) - set(found.named)):
-        raise ValueError(f"Jitted function has invalid argnames {unknown} in {what}_argnames. Function does not take these args.")
     if by_position := set(out_names) & {*found.positional[: found.positional_only], found.var_positional}:
         raise ValueError(f"jit: {what}_argnames has {by_position}, which the function takes by position only: use {what}_argnums")
+    if found.var_keyword is None and (unknown := set(out_names) - set(found.named)):
+        raise ValueError(f"Jitted function has invalid argnames {unknown} in {what}_argnames. Function does not take these args.")
     if names is None:
         out_names = tuple(found.positional[k] for k in out_nums if found.positional_only <= k < n)
     elif nums is None:
@@ -269,6 +269,13 @@ def _check_static(where: Any, value: Any) -> None:
 
 
 _living: weakref.WeakSet[Traces] = weakref.WeakSet()
+
+
+def _executables() -> list[Any]:
+    return [p.executable for t in list(_living) for p in list(t.programs.values()) if p.executable is not None]
+
+
+mesh._programs.append(_executables)
 _all_traces: dict[int, tuple[Any, dict[Options, Traces]]] = {}
 _codes: dict[int, tuple[Any, Counter[int]]] = {}  # by the id of a code object, which the entry keeps alive
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import logging
 import string
 from collections.abc import Callable, Sequence
@@ -13,6 +14,7 @@ from steno._native import current_trace, wait_for_effects
 from steno.callback import FlatCallback, as_arrays, split_static
 from steno.ops import host
 from steno.ops.host import print_formatted
+from steno.transforms.rules import as_array
 from steno.tree_util import tree_flatten
 
 _logger = logging.getLogger("steno.debug")
@@ -136,12 +138,19 @@ def breakpoint(**options: Any) -> None:  # noqa: A001
 
 
 def inspect_array_sharding(value: Any, *, callback: Callable[[Any], None]) -> None:
-    raise NotImplementedError("debug.inspect_array_sharding: there is one device, arrays are not sharded")
+    """Calls `callback` with the sharding of an array; with that of the one device, for an array that is traced."""
+    callback(as_array(value).sharding)
 
 
-def visualize_sharding(*args: Any, **kwargs: Any) -> None:
-    raise NotImplementedError("debug.visualize_sharding: there is one device, arrays are not sharded")
+def visualize_sharding(shape: Sequence[int], sharding: Any, **options: Any) -> None:
+    """Prints which part of an array of this shape is on which device: all of it on one. ValueError for other than one or two axes."""
+    if len(shape) not in (1, 2):
+        raise ValueError(f"visualize_sharding: arrays of one or two axes can be shown, got the shape {tuple(shape)}")
+    sharding.check_compatible_aval(shape)
+    label = "CPU 0"
+    builtins.print(f"┌{'─' * (len(label) + 4)}┐\n│  {label}  │\n└{'─' * (len(label) + 4)}┘")
 
 
-def visualize_array_sharding(array: Any, **kwargs: Any) -> None:
-    raise NotImplementedError("debug.visualize_array_sharding: there is one device, arrays are not sharded")
+def visualize_array_sharding(array: Any, **options: Any) -> None:
+    """`visualize_sharding` of an array's shape and sharding."""
+    visualize_sharding(array.shape, array.sharding, **options)

@@ -7,15 +7,14 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
 
 from steno.api import jit
+from steno.api_util import flatten_axes
 from steno.core.aval import typeof
 from steno.core.pytree import broadcast_prefix, prefix_errors
 from steno.derivatives import check_callable
-from steno.mapping import vmap
 from steno.mesh import AnyMesh, PartitionSpec, get_abstract_mesh
-from steno.transforms.axes import find_axis
 from steno.transforms.batching import batch_flat
-from steno.transforms.rules import Axis, as_array, reshape
-from steno.tree_util import tree_flatten, tree_map, tree_unflatten
+from steno.transforms.rules import Axis, as_array, insert_axis, reshape
+from steno.tree_util import tree_flatten, tree_map, tree_structure, tree_unflatten
 
 
 def pmap(
@@ -30,7 +29,8 @@ def pmap(
     axis_size: int | None = None,
     donate_argnums: int | Iterable[int] = (),
 ) -> Callable[..., Any]:
-    """`fun` mapped over an axis of its arguments as `vmap` does it, each element on a device of its own, and compiled as `jit` does it.
+    """`fun` mapped over an axis of its arguments, each element on a device of its own: on one device the axis has one element. Compiled as
+    `jit` does it.
 
     static_broadcasted_argnums    arguments that are Python values, the same for all elements
     donate_argnums                arguments whose memory the results may take over
@@ -40,36 +40,51 @@ def pmap(
     if isinstance(in_axes, list):
         in_axes = tuple(in_axes)
     statics = _positions(static_broadcasted_argnums)
-    name = _PmapAxis() if axis_name is None else axis_name
+    names = () if axis_name is None else (axis_name,)
 
     @functools.wraps(fun)
     def mapped(*args: Any, **kwargs: Any) -> Any:
         if statics and max(statics) >= len(args):
             raise ValueError(f"pmap: static_broadcasted_argnums={statics}, but {fun} was called with {len(args)} positional arguments")
         dynamic = [k for k in range(len(args)) if k not in statics]
+        axes = tuple(in_axes[k] for k in dynamic) if isinstance(in_axes, tuple) and len(in_axes) == len(args) else in_axes
+        given = tuple(args[k] for k in dynamic)
+        dims = flatten_axes("pmap in_axes", tree_structure(given), axes)
+        leaves, tree = tree_flatten((given, kwargs))
+        dims += [0] * (len(leaves) - len(dims))  # arguments passed by keyword are mapped over axis 0
+        if axis_size is None and all(d is None for d in dims):
+            raise ValueError(f"pmap: one of the arguments must be mapped, or axis_size given; in_axes={in_axes} for {len(args)} arguments")
+        sizes = {1 if axis_size is None else int(axis_size)}
+        elements = []
+        for x, d in zip(map(as_array, leaves), dims, strict=True):
+            if d is None:
+                elements.append(x)
+                continue
+            if not -x.ndim <= d < x.ndim:
+                raise ValueError(
+                    f"pmap: in_axes maps axis {d} of an argument, which has rank {x.ndim} (its type is {typeof(x).str_short()})"
+                )
+            sizes.add(x.shape[d])
+            elements.append(reshape(x, [n for k, n in enumerate(x.shape) if k != d % x.ndim]) if x.shape[d] == 1 else x)
+        if sizes != {1}:
+            n = max(sizes)
+            raise ValueError(f"pmap: the mapped axis has {n} elements, which needs {n} devices, and there is one; vmap needs none")
 
         def element(*xs: Any, **keywords: Any) -> Any:
-            size = find_axis(name).size
-            if size != 1:
-                raise ValueError(
-                    f"pmap: the mapped axis has {size} elements, which needs {size} devices, and there is one; vmap needs none"
-                )
             full = list(args)
             for k, x in zip(dynamic, xs, strict=True):
                 full[k] = x
             return fun(*full, **keywords)
 
-        axes = tuple(in_axes[k] for k in dynamic) if isinstance(in_axes, tuple) and len(in_axes) == len(args) else in_axes
-        return vmap(element, axes, out_axes, name, axis_size, sum_match=True)(*(args[k] for k in dynamic), **kwargs)
+        some, keywords = tree_unflatten(tree, elements)
+        out = _over_axes(element, names, some, keywords)
+        outs, out_tree = tree_flatten(out)
+        places = flatten_axes("pmap out_axes", out_tree, out_axes)
+        return tree_unflatten(
+            out_tree, [y if d is None else insert_axis(y, d % (len(y.shape) + 1)) for y, d in zip(outs, places, strict=True)]
+        )
 
     return jit(mapped, static_argnums=statics, donate_argnums=_positions(donate_argnums))
-
-
-class _PmapAxis:
-    """The name of an axis that has none."""
-
-    def __repr__(self) -> str:
-        return "<axis of pmap>"
 
 
 def _positions(argnums: int | Iterable[int]) -> tuple[int, ...]:

@@ -7,12 +7,15 @@ import threading
 from collections.abc import Iterable, Sequence
 from typing import Any, final
 
+import numpy as np
+
 from steno._native import ArrayImpl, Executable
 from steno.backends.state import compile_stateful, single_op
 from steno.compiler.pipeline import Compiled, compile_jaxpr
 from steno.core.aval import ShapedArray, typeof
+from steno.core.dtypes import float0
 from steno.core.interpret import to_array, to_ndarray
-from steno.core.jaxpr import ClosedJaxpr
+from steno.core.jaxpr import ClosedJaxpr, dce_jaxpr
 from steno.core.op import Op
 from steno.core.trace import Tracer, escaped
 from steno.transforms.discharge import stateful, takes_refs
@@ -64,6 +67,12 @@ class CpuExecutable:
             return "constant", self.compiled.captured[value - n]
         return where, value
 
+    def add_float0(self, out_avals: Sequence[ShapedArray]) -> None:
+        """All results' types, for a program compiled without its results of dtype float0: NumPy's arrays stand for these."""
+        produced = iter(self.results)
+        self.results = tuple(next(produced) if a.dtype != float0 else ("constant", _float0_array(a)) for a in out_avals)
+        self.out_avals, self.as_produced = list(out_avals), False
+
     def run(self, args: Sequence[Any], donated: Iterable[int] = ()) -> list[Any]:
         produced = self.native.run(args, tuple(donated))
         if self.as_produced:
@@ -82,6 +91,12 @@ class CpuExecutable:
         return self.compiled.as_text(level)
 
 
+def _float0_array(aval: ShapedArray) -> np.ndarray:
+    out = np.zeros(aval.shape, float0)
+    out.flags.writeable = False
+    return out
+
+
 def _forwarded(x: Any, aval: ShapedArray) -> ArrayImpl:
     """An argument that is also a result: a new array over the same memory (the argument itself may be deleted, being donated)."""
     return x.with_aval(aval) if isinstance(x, ArrayImpl) else to_array(to_ndarray(x), aval)
@@ -93,7 +108,19 @@ def compile(program: ClosedJaxpr, *, donated: frozenset[int] = frozenset(), opti
     effects that a compiled program cannot have, UnexpectedTracerError for tracers among its constants."""
     if takes_refs(program) or stateful(program):
         return compile_stateful(functools.partial(compile, options=options, quick=quick), program, donated)
-    return CpuExecutable(compile_jaxpr(program, donated, quick))
+    kept = [a.dtype != float0 for a in program.out_avals]
+    if all(kept):
+        return CpuExecutable(compile_jaxpr(program, donated, quick))
+    executable = CpuExecutable(compile_jaxpr(_without_float0(program, kept), donated, quick))
+    executable.add_float0(program.out_avals)
+    return executable
+
+
+def _without_float0(program: ClosedJaxpr, kept: Sequence[bool]) -> ClosedJaxpr:
+    """The program with the results that are `kept`, without constants and equations of dtype float0."""
+    smaller, _ = dce_jaxpr(program.jaxpr, kept, True)
+    some = [(v, c) for v, c in zip(smaller.constvars, program.consts, strict=True) if v.aval.dtype != float0]
+    return ClosedJaxpr(smaller.replace(constvars=[v for v, _ in some]), [c for _, c in some])
 
 
 _eager_cache: dict[Any, CpuExecutable] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -42,9 +43,18 @@ def abstract_eval_fun(fun: Callable[..., Any], *avals: ShapedArray, debug_info: 
     return trace_to_jaxpr(lambda *xs: fun(*xs, **params), avals, NO_DEBUG_INFO if debug_info is None else debug_info).out_avals
 
 
+_closed: weakref.WeakKeyDictionary[Jaxpr, weakref.ref[ClosedJaxpr]] = weakref.WeakKeyDictionary()
+
+
 def close_jaxpr(jaxpr: Jaxpr) -> ClosedJaxpr:
-    """A program without constvars, closed."""
-    return ClosedJaxpr(open_jaxpr(jaxpr), ())
+    """A program without constvars, closed: the same one each time while it lives."""
+    j = open_jaxpr(jaxpr)
+    known = _closed.get(j)
+    closed = None if known is None else known()
+    if closed is None:
+        closed = ClosedJaxpr(j, ())
+        _closed[j] = weakref.ref(closed)
+    return closed
 
 
 def convert_constvars_jaxpr(jaxpr: Jaxpr) -> Jaxpr:

@@ -11,6 +11,7 @@ import numpy as np
 from steno._native import ShapedArray
 from steno.core import dtypes
 from steno.core.aval import scalar_value
+from steno.core.config import config
 from steno.core.interpret import to_ndarray
 from steno.core.jaxpr import ClosedJaxpr
 from steno.core.pytree import tree_flatten, tree_unflatten
@@ -32,6 +33,14 @@ def _axes(fun: str, axes: Sequence[int], x: Any) -> Shape:
     return out
 
 
+def _check_precision(aval: Any, axes: Shape) -> None:
+    """ValueError for a sum of more than one 16-bit float: the knob allow_f16_reductions is off."""
+    if aval.dtype in (dtypes.float16, dtypes.bfloat16) and any(aval.shape[a] != 1 for a in axes):
+        raise ValueError(
+            f"reduce_sum of {aval.str_short()} is not allowed while jax_allow_f16_reductions is off: convert it to float32 first"
+        )
+
+
 def _reduction(op: Any, doc: str) -> Any:
     sharded = op.name in ("reduce_sum", "reduce_max", "reduce_min")
     shown = {"out_sharding": None} if sharded else {}  # JAX's parameter, for jaxprs to print alike
@@ -40,7 +49,10 @@ def _reduction(op: Any, doc: str) -> Any:
         if unknown := set(kwargs) - ({"out_sharding"} if sharded else set()):
             raise TypeError(f"{op.name}() got an unexpected keyword argument {unknown.pop()!r}")
         x = as_operand(op.name, operand)
-        return op(x, axes=_axes(op.name, axes, x), **shown)
+        axes = _axes(op.name, axes, x)
+        if op is p.reduce_sum_p and not config._state.allow_f16_reductions:
+            _check_precision(x.aval, axes)
+        return op(x, axes=axes, **shown)
 
     fun.__name__ = fun.__qualname__ = op.name
     fun.__doc__ = doc

@@ -66,13 +66,19 @@ class Primitive(Op, metaclass=_AllOps):
     def __init__(self, name: str) -> None:
         if not isinstance(name, str):
             raise TypeError(f"Primitive: the name must be a str, got {name!r}")
-        super().__init__(name, typ=self._without_type, listed=False, impl=self._without_impl)
+        super().__init__(name, typ=self._without_type, listed=False, impl=self._without_impl, lower=self._without_lowering)
 
     def _without_type(self, *avals: Any, **params: Any) -> Any:
         raise MissingRule(self, "Abstract evaluation")
 
     def _without_impl(self, *args: Any, **params: Any) -> Any:
         raise MissingRule(self, "Evaluation rule")
+
+    def _without_lowering(self, *avals: Any, **params: Any) -> Any:
+        raise NotImplementedError(
+            f"MLIR translation rule for primitive '{self.name}' not found for platform cpu: compiled programs need one, "
+            "interpreters.mlir.register_lowering(p, interpreters.mlir.lower_fun(f)), where f computes the op by others"
+        )
 
     def def_impl(self, impl: Callable[..., Any]) -> Callable[..., Any]:
         """Sets what evaluates the op; returns it."""
