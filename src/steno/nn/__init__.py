@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
-
+from steno.core.on_demand import on_demand as _on_demand
 from steno.nn import initializers as initializers
 from steno.nn.activations import (
     celu as celu,
@@ -42,11 +41,4 @@ from steno.nn.along_axes import (
 )
 from steno.nn.attention import dot_product_attention as dot_product_attention, scaled_matmul as scaled_matmul
 
-_LATER: Final = frozenset(("get_scaled_dot_general_config", "scaled_dot_general"))
-"""JAX's names that are not here yet."""
-
-
-def __getattr__(name: str) -> Any:
-    if name in _LATER:
-        raise AttributeError(f"steno.nn.{name} is not implemented yet")
-    raise AttributeError(f"module 'steno.nn' has no attribute {name!r}")
+__getattr__, __dir__ = _on_demand(__name__, {"scaled_dot": ("get_scaled_dot_general_config", "scaled_dot_general")})

@@ -478,6 +478,8 @@ def repeat(
         if np.any(host < 0):
             raise ValueError("repeat: repeats must not be negative")
         positions = np.repeat(np.arange(n), np.broadcast_to(host, (n,)))
+        if not positions.size:
+            return lax.full((*x.shape[:k], 0, *x.shape[k + 1 :]), 0, x.aval.dtype)
         return _take(x, from_host(positions.astype(dtypes.default_int())), k)
     total = operator.index(total_repeat_length)
     if total == 0 or n == 0:

@@ -42,7 +42,7 @@ def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) ->
     With `size`, so many: surplus ones are left out, missing ones are `fill_value` (0 by default; a tuple: one for each axis)."""
     x = as_array("nonzero", a)
     if x.ndim == 0:
-        x = lax.reshape(x, (1,))
+        raise ValueError("nonzero: a scalar has no axes; use jnp.atleast_1d(x).nonzero()")
     mask = e.as_bool(x)
     index = dtypes.default_int()
     if size is None:

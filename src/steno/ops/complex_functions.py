@@ -2,7 +2,8 @@
 
 Branch cuts and signs of zero are those of C's Annex G, after W. Kahan, "Branch cuts for complex elementary functions, or much ado about
 nothing's sign bit" (in: The State of the Art in Numerical Analysis, 1987). Errors are a few units in the last place of the modulus.
-complex64 passes through float64 where a formula cancels or could overflow. What infinite and NaN components give is not specified.
+complex64 passes through float64 where a formula cancels or could overflow. Infinite and NaN components give what Annex G says in the
+exponential, hyperbolic and inverse functions; in the others it is not specified.
 """
 
 from __future__ import annotations
@@ -48,6 +49,22 @@ def _over_i(b: Builder, z: Pair) -> Pair:
     return b.pair(z.dtype, z.second, b.neg(z.first))
 
 
+def _infinite(b: Builder, x: Expr) -> Expr:
+    return b.eq(b.abs(x), np.inf)
+
+
+def _not_finite(b: Builder, x: Expr) -> Expr:
+    return b.not_(b.lt(b.abs(x), np.inf))
+
+
+def _zero_and_nan(b: Builder, x: Expr, y: Expr) -> Expr:
+    return b.and_(b.eq(x, 0), b.ne(y, y))
+
+
+def _signed(b: Builder, value: float, sign: Expr) -> Expr:
+    return b.copysign(b.const(value, sign.dtype), sign)
+
+
 def _parts_of_unit(b: Builder, y: Expr) -> tuple[Expr, Expr]:
     return b.call("cos", y), b.call("sin", y)
 
@@ -64,7 +81,15 @@ def complex_exp(b: Builder, z: Pair) -> Pair:
     e = b.call("exp", b.select(large, b.sub(x, limit), x))
     factor = b.select(large, b.const(float(np.exp(limit)), x.dtype), b.const(1.0, x.dtype))
     cos, sin = _parts_of_unit(b, y)
-    return b.pair(z.dtype, b.mul(b.mul(e, cos), factor), _scaled(b, b.select(b.eq(y, 0), y, b.mul(e, sin)), factor))
+    re, im = b.mul(b.mul(e, cos), factor), _scaled(b, b.select(b.eq(y, 0), y, b.mul(e, sin)), factor)
+    return b.pair(z.dtype, *_of_infinite_exponent(b, z, re, im, 0.0))
+
+
+def _of_infinite_exponent(b: Builder, z: Pair, re: Expr, im: Expr, least: float) -> tuple[Expr, Expr]:
+    """exp(z) (or expm1(z), whose `least` real part is -1) where x is infinite and y has no direction."""
+    x, odd = z.first, b.and_(_infinite(b, z.first), _not_finite(b, z.second))
+    limit = b.select(b.gt(x, 0.0), x, b.const(least, x.dtype))
+    return b.select(odd, limit, re), b.select(b.and_(odd, b.lt(x, 0.0)), b.const(0.0, x.dtype), im)
 
 
 @_named
@@ -88,19 +113,24 @@ def complex_expm1(b: Builder, z: Pair) -> Pair:
     half = b.call("sin", b.mul(y, 0.5))
     cos, sin = _parts_of_unit(b, y)
     re = b.sub(b.mul(b.call("expm1", x), cos), b.mul(2.0, b.mul(half, half)))
-    return b.pair(z.dtype, re, b.select(b.eq(y, 0), y, b.mul(b.call("exp", x), sin)))
+    im = b.select(b.eq(y, 0), y, b.mul(b.call("exp", x), sin))
+    return b.pair(z.dtype, *_of_infinite_exponent(b, z, re, im, -1.0))
 
 
 @_named
 def complex_sinh(b: Builder, z: Pair) -> Pair:
     cos, sin = _parts_of_unit(b, z.second)
-    return b.pair(z.dtype, _scaled(b, b.call("sinh", z.first), cos), _scaled(b, sin, b.call("cosh", z.first)))
+    odd = b.and_(_infinite(b, z.first), _not_finite(b, z.second))
+    re = b.select(odd, z.first, _scaled(b, b.call("sinh", z.first), cos))
+    return b.pair(z.dtype, re, _scaled(b, sin, b.call("cosh", z.first)))
 
 
 @_named
 def complex_cosh(b: Builder, z: Pair) -> Pair:
     cos, sin = _parts_of_unit(b, z.second)
-    return b.pair(z.dtype, b.mul(b.call("cosh", z.first), cos), _scaled(b, sin, b.call("sinh", z.first)))
+    x, odd = z.first, _not_finite(b, z.second)
+    re = b.select(b.and_(_infinite(b, x), odd), b.abs(x), b.mul(b.call("cosh", x), cos))
+    return b.pair(z.dtype, re, b.select(b.and_(b.eq(x, 0), odd), x, _scaled(b, sin, b.call("sinh", x))))
 
 
 @_named
@@ -127,8 +157,12 @@ def complex_tanh(b: Builder, z: Pair) -> Pair:
     below = b.add(1.0, b.mul(beta, b.mul(s, s)))
     cos, sin = _parts_of_unit(b, y)
     tail = b.mul(b.mul(4.0, b.mul(sin, cos)), b.call("exp", b.mul(-2.0, b.abs(x))))
-    re = b.select(far, b.copysign(b.const(1.0, x.dtype), x), b.div(b.mul(b.mul(beta, rho), s), below))
-    return b.pair(z.dtype, re, b.select(far, tail, b.div(t, below)))
+    re = b.select(far, _signed(b, 1.0, x), b.div(b.mul(b.mul(beta, rho), s), below))
+    im = b.select(far, tail, b.div(t, below))
+    odd, infinite = _not_finite(b, y), _infinite(b, x)
+    re = b.select(b.eq(x, 0), x, b.select(b.and_(odd, b.not_(infinite)), b.const(np.nan, x.dtype), re))
+    im = b.select(b.eq(y, 0), y, b.select(b.and_(odd, infinite), b.const(0.0, x.dtype), im))
+    return b.pair(z.dtype, re, im)
 
 
 @_named
@@ -215,7 +249,10 @@ def complex_asin(b: Builder, z: Pair) -> Pair:
     minus, plus = _roots(b, z)
     re = b.sub(b.mul(minus.first, plus.first), b.mul(minus.second, plus.second))
     im = b.sub(b.mul(minus.first, plus.second), b.mul(minus.second, plus.first))
-    return b.pair(z.dtype, b.call("atan2", z.first, re), b.call("asinh", im))
+    x, y = z.first, z.second
+    infinite = b.or_(_infinite(b, x), _infinite(b, y))
+    re = b.call("atan2", x, b.select(infinite, b.abs(y), re))
+    return b.pair(z.dtype, b.select(_zero_and_nan(b, x, y), x, re), b.select(infinite, _signed(b, np.inf, y), b.call("asinh", im)))
 
 
 @_named
@@ -223,7 +260,12 @@ def complex_asin(b: Builder, z: Pair) -> Pair:
 def complex_acos(b: Builder, z: Pair) -> Pair:
     minus, plus = _roots(b, z)
     im = b.sub(b.mul(plus.first, minus.second), b.mul(plus.second, minus.first))
-    return b.pair(z.dtype, b.mul(2.0, b.call("atan2", minus.first, plus.first)), b.call("asinh", im))
+    x, y = z.first, z.second
+    infinite = b.or_(_infinite(b, x), _infinite(b, y))
+    angle = b.call("atan2", b.select(infinite, b.abs(y), minus.first), b.select(infinite, x, plus.first))
+    re = b.select(infinite, angle, b.mul(2.0, angle))
+    re = b.select(_zero_and_nan(b, x, y), b.const(np.pi / 2, x.dtype), re)
+    return b.pair(z.dtype, re, b.select(infinite, b.neg(_signed(b, np.inf, y)), b.call("asinh", im)))
 
 
 @_named
@@ -233,7 +275,11 @@ def complex_acosh(b: Builder, z: Pair) -> Pair:
     minus = b.sqrt(b.pair(z.dtype, b.sub(x, 1.0), y))
     plus = b.sqrt(b.pair(z.dtype, b.add(x, 1.0), y))
     re = b.add(b.mul(minus.first, plus.first), b.mul(minus.second, plus.second))
-    return b.pair(z.dtype, b.call("asinh", re), b.mul(2.0, b.call("atan2", minus.second, plus.first)))
+    infinite = b.or_(_infinite(b, x), _infinite(b, y))
+    angle = b.call("atan2", b.select(infinite, y, minus.second), b.select(infinite, x, plus.first))
+    im = b.select(infinite, angle, b.mul(2.0, angle))
+    im = b.select(_zero_and_nan(b, x, y), _signed(b, np.pi / 2, y), im)
+    return b.pair(z.dtype, b.select(infinite, b.const(np.inf, x.dtype), b.call("asinh", re)), im)
 
 
 @_named
@@ -250,6 +296,9 @@ def complex_atanh(b: Builder, z: Pair) -> Pair:
     gap = b.sub(1.0, x)
     re = b.mul(0.25, b.call("log1p", b.div(b.mul(4.0, x), b.fma(y, y, b.mul(gap, gap)))))
     im = b.mul(0.5, b.call("atan2", b.mul(2.0, y), b.sub(b.mul(gap, b.add(1.0, x)), b.mul(y, y))))
+    infinite = b.or_(_infinite(b, x), _infinite(b, y))
+    re = b.select(b.or_(infinite, _zero_and_nan(b, x, y)), b.const(0.0, x.dtype), re)
+    im = b.select(b.and_(infinite, b.eq(y, y)), _signed(b, np.pi / 2, y), im)
     return b.pair(z.dtype, b.copysign(re, z.first), im)
 
 
