@@ -23,6 +23,7 @@ from steno.numpy.operands import (
     ArrayImpl,
     ArrayLike,
     Tracer,
+    alias,
     as_array,
     binary,
     broadcast_shapes,
@@ -109,12 +110,13 @@ arccosh = _inexact("arccosh", p.acosh_p, "The inverse hyperbolic cosine.")
 arctanh = _inexact("arctanh", p.atanh_p, "The inverse hyperbolic tangent.")
 sqrt = _inexact("sqrt", p.sqrt_p, "The square root.", accuracy=None)
 cbrt = _inexact("cbrt", p.cbrt_p, "The real cube root.", accuracy=None)
-asin, acos, atan, asinh, acosh, atanh = arcsin, arccos, arctan, arcsinh, arccosh, arctanh
+asin, acos, atan = alias(arcsin, "asin"), alias(arccos, "acos"), alias(arctan, "atan")
+asinh, acosh, atanh = alias(arcsinh, "asinh"), alias(arccosh, "acosh"), alias(arctanh, "atanh")
 
 negative = _plain("negative", p.neg_p, "-x.")
 sign = _plain("sign", p.sign_p, "-1, 0 or 1; for complex numbers x / |x|.")
 bitwise_not = _plain("bitwise_not", p.not_p, "All bits inverted; logical negation of bools.")
-bitwise_invert = invert = bitwise_not
+bitwise_invert, invert = alias(bitwise_not, "bitwise_invert"), alias(bitwise_not, "invert")
 
 
 def positive(x: ArrayLike, /) -> Array:
@@ -128,7 +130,7 @@ def absolute(x: ArrayLike, /) -> Array:
     return as_array("absolute", x) if kind_of(x) in "bu" else p.abs_p(x)
 
 
-abs = absolute
+abs = alias(absolute, "abs")
 
 
 def fabs(x: ArrayLike, /) -> Array:
@@ -173,7 +175,7 @@ def rad2deg(x: ArrayLike, /) -> Array:
     return settled(p.mul_p(v, const(180 / math.pi, v.aval.dtype)), x)
 
 
-radians, degrees = deg2rad, rad2deg
+radians, degrees = alias(deg2rad, "radians"), alias(rad2deg, "degrees")
 
 
 def floor(x: ArrayLike, /) -> Array:
@@ -232,7 +234,7 @@ def round(a: ArrayLike, decimals: int = 0, out: None = None) -> Array:
     return convert(p.div_p(p.round_p(p.mul_p(wide, factor), rounding_method=even), factor), dtype, weak)
 
 
-around = round
+around = alias(round, "around")
 
 
 def conjugate(x: ArrayLike, /) -> Array:
@@ -241,7 +243,7 @@ def conjugate(x: ArrayLike, /) -> Array:
     return p.conj_p(x, input_dtype=x.aval.dtype) if kind_of(x) == "c" else as_array("conj", x)
 
 
-conj = conjugate
+conj = alias(conjugate, "conj")
 
 
 def real(val: ArrayLike, /) -> Array:
@@ -540,11 +542,11 @@ add = binary("add", _same(p.add_p, bools=p.or_p))
 multiply = binary("multiply", _same(p.mul_p, bools=p.and_p))
 subtract = binary("subtract", _same(p.sub_p))
 divide = binary("divide", floats(p.div_p))
-true_divide = divide
+true_divide = alias(divide, "true_divide")
 maximum = binary("maximum", _same(p.max_p))
 minimum = binary("minimum", _same(p.min_p))
 arctan2 = binary("arctan2", floats(p.atan2_p))
-atan2 = arctan2
+atan2 = alias(arctan2, "atan2")
 nextafter = binary("nextafter", floats(p.nextafter_p))
 
 bitwise_and = binary("bitwise_and", _same(p.and_p))
@@ -553,7 +555,7 @@ bitwise_xor = binary("bitwise_xor", _same(p.xor_p))
 left_shift = binary("left_shift", _numeric(p.shift_left_p))
 equal = binary("equal", _same(p.eq_p))
 not_equal = binary("not_equal", _same(p.ne_p))
-bitwise_left_shift = left_shift
+bitwise_left_shift = alias(left_shift, "bitwise_left_shift")
 
 
 def _right_shift_rule(dtype: Any, weak: bool) -> tuple[Any, Any, bool]:
@@ -562,7 +564,7 @@ def _right_shift_rule(dtype: Any, weak: bool) -> tuple[Any, Any, bool]:
 
 
 right_shift = binary("right_shift", _right_shift_rule)
-bitwise_right_shift = right_shift
+bitwise_right_shift = alias(right_shift, "bitwise_right_shift")
 
 
 def _ordering(op: Any) -> Rule:
@@ -664,7 +666,7 @@ def _remainder(x: Any, y: Any) -> Array:
 
 
 remainder = binary("remainder", _numeric(_remainder))
-mod = remainder
+mod = alias(remainder, "mod")
 
 
 def _fmod(x: Any, y: Any) -> Array:
@@ -731,7 +733,7 @@ def power(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     return _general_power(x1, x2)
 
 
-pow = power
+pow = alias(power, "pow")
 
 _float_power = binary("float_power", floats(p.pow_p))
 

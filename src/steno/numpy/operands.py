@@ -10,6 +10,7 @@ from __future__ import annotations
 import operator
 import warnings
 from collections.abc import Callable, Sequence
+from types import FunctionType
 from typing import Any, Final
 
 import numpy as np
@@ -120,6 +121,18 @@ def no_out(fun: str, out: Any) -> None:
     """NotImplementedError for an `out` argument: arrays are immutable."""
     if out is not None:
         raise NotImplementedError(f"{fun}: the argument `out` must be None, since arrays are immutable")
+
+
+# functions of two names
+
+
+def alias(fun: Any, name: str) -> Any:
+    """The same function under another name, which it says of itself."""
+    out = FunctionType(fun.__code__, fun.__globals__, name, fun.__defaults__, fun.__closure__)
+    out.__kwdefaults__, out.__annotations__, out.__doc__ = fun.__kwdefaults__, fun.__annotations__, fun.__doc__
+    out.__qualname__, out.__module__ = name, fun.__module__
+    out.__dict__.update(fun.__dict__)
+    return out
 
 
 # dtypes and conversion

@@ -18,6 +18,7 @@ from steno.numpy.operands import (
     ArrayLike,
     DTypeLike,
     Shape,
+    alias,
     as_array,
     broadcast_shapes,
     broadcast_to,
@@ -247,7 +248,7 @@ def min(
     return _reduce("min", _min_op, a, axis, out, keepdims, initial=initial, where=where, combine=e.minimum)
 
 
-amax, amin = max, min
+amax, amin = alias(max, "amax"), alias(min, "amin")
 
 
 def minmax(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from typing import Any, Final
 
+import ml_dtypes
 import numpy as np
 
 from steno.core import dtypes
@@ -93,6 +94,12 @@ float32 = _scalar_type("float32", dtypes.float32)
 float64 = _scalar_type("float64", dtypes.float64)
 complex64 = _scalar_type("complex64", dtypes.complex64)
 complex128 = _scalar_type("complex128", dtypes.complex128)
+
+# dtypes that there are no arrays of: NumPy's `dtype` takes these names, making an array raises TypeError
+float6_e2m3fn = _scalar_type("float6_e2m3fn", np.dtype(ml_dtypes.float6_e2m3fn))
+float6_e3m2fn = _scalar_type("float6_e3m2fn", np.dtype(ml_dtypes.float6_e3m2fn))
+int1 = _scalar_type("int1", np.dtype(getattr(ml_dtypes, "int1", ml_dtypes.int2)))
+uint1 = _scalar_type("uint1", np.dtype(getattr(ml_dtypes, "uint1", ml_dtypes.uint2)))
 
 single, double, csingle, cdouble = float32, float64, complex64, complex128
 int_, uint, float_, complex_ = int64, uint64, float64, complex128
