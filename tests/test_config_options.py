@@ -3,6 +3,7 @@ contexts; options that are accepted; float0; compiler options."""
 
 from __future__ import annotations
 
+import pickle
 import warnings
 
 import numpy as np
@@ -143,3 +144,21 @@ def test_representations_that_fail():
     assert len(steno.devices()[0].client.live_executables()) == before + 1
     f.clear_cache()
     assert len(steno.devices()[0].client.live_executables()) == before
+
+
+def test_arrays_from_bytes_have_the_types_there_are():
+    with steno.enable_x64(True):
+        blob = pickle.dumps(snp.array([1.5, 2.5], dtype="float64"))
+        assert pickle.loads(blob).dtype == np.float64
+    y = pickle.loads(blob)
+    assert y.dtype == np.float32 and y.tolist() == [1.5, 2.5]
+    keys = steno.random.split(steno.random.key(0))
+    np.testing.assert_array_equal(steno.random.key_data(pickle.loads(pickle.dumps(keys))), steno.random.key_data(keys))
+    with pytest.raises(ValueError, match="array is no dtype"):
+        snp.zeros(3, dtype=y)
+
+
+def test_functions_of_two_names_say_their_own():
+    for name in ("abs", "amax", "atan2", "conj", "invert", "mod", "pow", "true_divide", "degrees", "around"):
+        assert getattr(snp, name).__name__ == name == getattr(snp, name).__qualname__
+    assert snp.abs(-1.0) == 1 and snp.mod(5, 3) == 2 and snp.amax(snp.arange(3)) == 2

@@ -15,6 +15,7 @@ import pytest
 
 from steno import _native
 from steno._native import ArrayImpl, ShapedArray
+from steno.core import config
 
 
 class KeyDType:
@@ -138,7 +139,9 @@ def test_round_trip(dtype, shape):
     )
     assert a.on_device_size_in_bytes() == x.nbytes
     assert a.tolist() == x.tolist()
-    for b in (pickle.loads(pickle.dumps(a)), copy.copy(a), copy.deepcopy(a)):
+    with config.enable_x64(True):
+        loaded = pickle.loads(pickle.dumps(a))
+    for b in (loaded, copy.copy(a), copy.deepcopy(a)):
         assert b.aval is a.aval
         assert b.unsafe_buffer_pointer() != a.unsafe_buffer_pointer()
         np.testing.assert_array_equal(b._value, x)

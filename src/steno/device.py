@@ -305,6 +305,14 @@ def _to_device(self: Any, device: Any, *, stream: Any = None) -> Any:
     return _placed(self, place) if place is not None and type(self) is ArrayImpl else self
 
 
+def _unpickled(value: np.ndarray, aval: Any) -> ArrayImpl:
+    """An array from its value; 64-bit types become 32-bit ones unless x64 is enabled."""
+    dtype = aval.dtype if isinstance(aval.dtype, dtypes.KeyDType) else dtypes.canonical(aval.dtype)
+    if dtype != aval.dtype:
+        value, aval = value.astype(dtype), aval.update(dtype=dtype)
+    return ArrayImpl.from_numpy(value, aval)
+
+
 def _check_if_deleted(self: Any) -> None:
     """RuntimeError if the array has been deleted."""
     if self.is_deleted():
@@ -331,6 +339,7 @@ install_methods(
         "addressable_data": lambda self, index: self,
         "_committed": property(lambda self: id(self) in _places),
         "_check_if_deleted": _check_if_deleted,
+        "__reduce__": lambda self: (_unpickled, (self._value, self.aval)),
     },
     (ArrayImpl,),
 )

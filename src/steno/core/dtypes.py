@@ -152,6 +152,8 @@ def as_dtype(dtype: Any) -> Any:
         return dtype
     if dtype is None:
         raise TypeError("None is not a dtype; leave the argument out for the default")
+    if hasattr(dtype, "weak_type"):
+        raise ValueError(f"an array is no dtype; write x.dtype for the dtype of x. Got {dtype!r}")
     if isinstance(dtype, str) and dtype not in np.sctypeDict:
         narrow = getattr(ml_dtypes, dtype, None)
         if narrow is not None:
@@ -208,8 +210,8 @@ def check_valid(dtype: Any, fun: str) -> Any:
 
 def itemsize_bits(dtype: Any) -> int:
     """Bits of one element as a number (int4 has 4, though it takes a byte in memory)."""
-    if isinstance(dtype, KeyDType):
-        raise ValueError(f"itemsize_bits: {dtype} is no numeric dtype")
+    if dtype is None or isinstance(dtype, KeyDType):
+        raise ValueError(f"itemsize_bits: {dtype} is no numeric dtype; dtype cannot be None")
     d = np.dtype(dtype)
     return _BITS.get(d, d.itemsize * 8)
 
