@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import steno
-from steno.core.absent import REASONS
+from steno.core.absent import REASONS, documentation
 
 ROOT = Path(__file__).resolve().parent.parent
 PYTHON = Path(os.environ.get("STENO_JAX_PYTHON", ROOT / ".venv-jax" / "bin" / "python"))
@@ -89,3 +89,7 @@ def test_names_that_share_modules_stay_what_they_are():
     for n in ("shard_map", "pmap", "vmap", "export", "profiler", "reshard"):
         getattr(steno, n)
     assert callable(steno.pmap) and callable(steno.shard_map) and callable(steno.export.export)
+
+
+def test_the_table_is_up_to_date():
+    assert documentation() in (ROOT / "docs" / "absent.md").read_text(), "docs/absent.md: write steno.core.absent.documentation() into it"

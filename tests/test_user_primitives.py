@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -201,3 +203,9 @@ def test_what_is_being_traced():
     assert core.concrete_or_error(int, 3.0) == 3
     with pytest.raises(steno.errors.ConcretizationTypeError, match="the axis"):
         steno.jit(lambda x: core.concrete_or_error(int, x, "the axis"))(1)
+
+
+def test_the_page_on_extending_runs():
+    page = Path(__file__).resolve().parent.parent / "docs" / "extending.md"
+    for block in re.findall(r"```python\n(.*?)```", page.read_text(), re.S):
+        exec(block, {})

@@ -97,3 +97,12 @@ REASONS: Final[dict[str, str]] = {
 def reason(package: str, name: str) -> str | None:
     """Why `package` (`steno.interpreters.ad`) has not the name; None if JAX's has it not either."""
     return REASONS.get(f"{package}.{name}".removeprefix("steno.")) or REASONS.get(f"{package}.{name}".removeprefix("steno").lstrip("."))
+
+
+def documentation() -> str:
+    """The table of the names that are not here, in Markdown: what `docs/absent.md` holds."""
+    rows = ["| reason | names |", "| --- | --- |"]
+    for why, modules in _BY_REASON.items():
+        names = "; ".join(f"`jax{'.' + m if m else ''}`: {', '.join(f'`{n}`' for n in text.split())}" for m, text in modules.items())
+        rows.append(f"| {why} | {names} |")
+    return "\n".join(rows) + "\n"
