@@ -102,3 +102,19 @@ def test_filled_arrays_of_keys() -> None:
         assert words(jax.random.key(14)) == words(seeded)
     finally:
         jax.config.update("jax_random_seed_offset", 0)
+
+
+@pytest.mark.parametrize("a", [0.2, 1.0, 3.5, 50.0])
+def test_approximate_gamma(a: float) -> None:
+    stats = pytest.importorskip("scipy.stats")
+    key = jax.random.key(5, impl="rbg")
+    x = np.asarray(jax.random.gamma(key, a, (20000,), method="approximate"))
+    assert stats.kstest(x, stats.gamma(a).cdf).pvalue > 1e-3
+    np.testing.assert_allclose(
+        np.exp(jax.random.loggamma(key, a, (9,), method="approximate")), jax.random.gamma(key, a, (9,), method="approximate"), rtol=1e-5
+    )
+    assert np.isfinite(jax.grad(lambda a: jax.random.gamma(key, a, (9,), method="approximate").sum())(a))
+    b = np.asarray(jax.random.beta(key, a, 2.0, (5000,), method="approximate"))
+    assert stats.kstest(b, stats.beta(a, 2.0).cdf).pvalue > 1e-3
+    with pytest.raises(ValueError, match="method"):
+        jax.random.gamma(key, a, method="foo")

@@ -16,6 +16,7 @@ from steno.core.config import enable_x64
 from steno.custom_derivatives import custom_jvp
 from steno.lax.gamma_derivative import log_rate
 from steno.lax.operands import as_operand, check_dtype, convert, shape_argument
+from steno.random.approximate import log_gamma_numbers
 from steno.random.continuous import _exponential, _normal, _rademacher
 from steno.random.draws import draw
 from steno.random.keys import (
@@ -37,11 +38,11 @@ from steno.random.keys import (
 # Gamma, and what is made of it
 
 
-def _exact(fun: str, method: str) -> None:
+def _exact(fun: str, method: str) -> bool:
+    """Whether a method is "exact"; the other one is "approximate". ValueError for others."""
     if method not in ("exact", "approximate"):
         raise ValueError(f"method argument to `{fun}` must be one of {{'exact', 'approximate'}}, got {method!r}")
-    if method == "approximate":
-        raise NotImplementedError(f"{fun}: method='approximate'; there is 'exact'")
+    return method == "exact"
 
 
 def gamma(
@@ -60,14 +61,17 @@ def loggamma(
 
 def _gamma_numbers(fun: str, key: Any, a: Any, shape: Any, dtype: Any, method: str, out_sharding: Any, log_space: bool) -> Array:
     no_sharding(fun, out_sharding)
-    _exact(fun, method)
+    exact = _exact(fun, method)
     k, d = the_key(fun, key), dtype_of(fun, dtype)
     power = parameter(fun, a, d)
-    return _gamma(k, power, shape=shape_of(fun, shape, power.shape), dtype=d, log_space=log_space)
+    return _gamma(k, power, shape=shape_of(fun, shape, power.shape), dtype=d, log_space=log_space, exact=exact)
 
 
-@compiled("shape", "dtype", "log_space")
-def _gamma(key: Array, a: Array, *, shape: Shape, dtype: Any, log_space: bool) -> Array:
+@compiled("shape", "dtype", "log_space", "exact")
+def _gamma(key: Array, a: Array, *, shape: Shape, dtype: Any, log_space: bool, exact: bool = True) -> Array:
+    if not exact:
+        logs = log_gamma_numbers(key, full_shape(convert(a, dtype), shape), shape)
+        return logs if log_space else jnp.exp(logs)
     return _samples(log_space, key, full_shape(convert(a, dtype), shape))
 
 
@@ -155,16 +159,16 @@ def beta(
 ) -> Array:
     """Beta distributed numbers: x / (x + y) for gamma numbers x, y of shapes a and b."""
     no_sharding("beta", out_sharding)
-    _exact("beta", method)
+    exact = _exact("beta", method)
     k, d = the_key("beta", key), dtype_of("beta", dtype)
     a, b = parameter("beta", a, d), parameter("beta", b, d)
-    return _beta(k, a, b, shape=shape_of("beta", shape, a.shape, b.shape), dtype=d)
+    return _beta(k, a, b, shape=shape_of("beta", shape, a.shape, b.shape), dtype=d, exact=exact)
 
 
-@compiled("shape", "dtype")
-def _beta(key: Array, a: Array, b: Array, *, shape: Shape, dtype: Any) -> Array:
+@compiled("shape", "dtype", "exact")
+def _beta(key: Array, a: Array, b: Array, *, shape: Shape, dtype: Any, exact: bool = True) -> Array:
     k1, k2 = pair(key)
-    x, y = (_gamma(k, v, shape=shape, dtype=dtype, log_space=True) for k, v in ((k1, a), (k2, b)))
+    x, y = (_gamma(k, v, shape=shape, dtype=dtype, log_space=True, exact=exact) for k, v in ((k1, a), (k2, b)))
     greatest = jnp.maximum(x, y)
     x, y = jnp.exp(x - greatest), jnp.exp(y - greatest)
     return x / (x + y)
@@ -193,15 +197,15 @@ def chisquare(
 ) -> Array:
     """Sums of squares of df standard normal numbers; df need not be a whole number."""
     no_sharding("chisquare", out_sharding)
-    _exact("chisquare", method)
+    exact = _exact("chisquare", method)
     k, d = the_key("chisquare", key), dtype_of("chisquare", dtype)
     df = parameter("chisquare", df, d)
-    return _chisquare(k, df, shape=shape_of("chisquare", shape, df.shape), dtype=d)
+    return _chisquare(k, df, shape=shape_of("chisquare", shape, df.shape), dtype=d, exact=exact)
 
 
-@compiled("shape", "dtype")
-def _chisquare(key: Array, df: Array, *, shape: Shape, dtype: Any) -> Array:
-    return 2 * jnp.exp(_gamma(key, df / 2, shape=shape, dtype=dtype, log_space=True))
+@compiled("shape", "dtype", "exact")
+def _chisquare(key: Array, df: Array, *, shape: Shape, dtype: Any, exact: bool = True) -> Array:
+    return 2 * jnp.exp(_gamma(key, df / 2, shape=shape, dtype=dtype, log_space=True, exact=exact))
 
 
 def f(
@@ -278,7 +282,8 @@ def poisson(
 ) -> Array:
     """Poisson distributed counts of mean lam; -1 for a mean that is negative or NaN."""
     no_sharding("poisson", out_sharding)
-    _exact("poisson", method)
+    if not _exact("poisson", method):
+        raise NotImplementedError("poisson: method='approximate'; there is 'exact'")
     d = dtypes.default_int() if dtype is None else check_dtype(dtype, "poisson")
     if isinstance(d, dtypes.KeyDType) or dtypes.kind(d) not in "iu":
         raise ValueError(f"poisson: the dtype argument must be an integer dtype, got {dtypes.name(d)}")
