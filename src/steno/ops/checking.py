@@ -343,11 +343,12 @@ class _CheckedJvp(AbstractCustomJvp):
 class _CheckedVjp(AbstractCustomVjp):
     """A bundle for a checked function. Its rules are the user's."""
 
-    __slots__ = ("bwd_name", "call", "fwd_name", "layout", "name", "symbolic_zeros")
+    __slots__ = ("bwd_name", "call", "fwd_name", "layout", "name", "optimize_remat", "symbolic_zeros")
 
     def __init__(self, call: AbstractCustomVjp, layout: Layout) -> None:
         self.call, self.layout = call, layout
         self.name, self.fwd_name, self.bwd_name, self.symbolic_zeros = call.name, call.fwd_name, call.bwd_name, call.symbolic_zeros
+        self.optimize_remat = call.optimize_remat
 
     def run(self, *args: Any) -> list[Any]:
         return [*self.call.run(*args), *no_failure(self.layout).leaves]
