@@ -58,8 +58,6 @@ try:
     from steno.core.trace import Array as Array, ensure_compile_time_eval as ensure_compile_time_eval, named_scope as named_scope
     from steno.device import (
         Device as Device,
-        NamedSharding as NamedSharding,
-        P as P,
         block_until_ready as block_until_ready,
         copy_to_host_async as copy_to_host_async,
         default_backend as default_backend,
@@ -72,7 +70,6 @@ try:
         host_ids as host_ids,
         local_device_count as local_device_count,
         local_devices as local_devices,
-        make_mesh as make_mesh,
         process_count as process_count,
         process_index as process_index,
         process_indices as process_indices,
@@ -104,7 +101,7 @@ __getattr__, __dir__ = _on_demand(
         "device_mapping": ("pmap", "shard_map", "smap"),
         "environment": ("CompilerEffortLevel", "Inline", "print_environment_info"),
         "mapping": ("vmap",),
-        "mesh": ("get_abstract_mesh", "get_mesh", "set_mesh", "use_abstract_mesh"),
+        "mesh": ("NamedSharding", "P", "get_abstract_mesh", "get_mesh", "make_mesh", "set_mesh", "use_abstract_mesh"),
         "ref": ("Ref", "empty_ref", "free_ref", "freeze", "new_ref"),
     },
     submodules=(

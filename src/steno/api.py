@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any, Final, final
 
-from steno import backends, mesh, monitoring, retrace
+from steno import backends, monitoring, places, retrace
 from steno._native import ArrayImpl, JitEntry, JitFunction, config_token, current_trace, global_config_token
 from steno.core import source
 from steno.core.aval import is_value
@@ -275,7 +275,7 @@ def _executables() -> list[Any]:
     return [p.executable for t in list(_living) for p in list(t.programs.values()) if p.executable is not None]
 
 
-mesh._programs.append(_executables)
+places._programs.append(_executables)
 _all_traces: dict[int, tuple[Any, dict[Options, Traces]]] = {}
 _codes: dict[int, tuple[Any, Counter[int]]] = {}  # by the id of a code object, which the entry keeps alive
 

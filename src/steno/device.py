@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, Final, final
@@ -14,20 +15,12 @@ from steno.core.aval import typeof
 from steno.core.interpret import to_array, to_ndarray
 from steno.core.pytree import broadcast_prefix, prefix_errors
 from steno.core.trace import Tracer, install_methods
-from steno.mesh import (
+from steno.places import (
     CPU as CPU,
     Client,
     Device as Device,
-    Format,
-    Mesh as Mesh,
-    NamedSharding as NamedSharding,
-    P as P,
-    PartitionSpec,
     Sharding as Sharding,
     SingleDeviceSharding as SingleDeviceSharding,
-    Space,
-    as_sharding,
-    make_mesh as make_mesh,
 )
 from steno.tree_util import tree_leaves, tree_map
 
@@ -83,18 +76,24 @@ def host_count(backend: Any = None) -> int:
     return 1
 
 
+def _mesh() -> Any:
+    """`steno.mesh`, which few programs need."""
+    return importlib.import_module("steno.mesh")
+
+
 def _place(device: Any, fun: str) -> Sharding | None:
     """What a user may write for a place. ValueError for anything else."""
     if device is None or isinstance(device, Sharding):
         return device
     if isinstance(device, Device):
         return _SHARDING
-    if isinstance(device, PartitionSpec):
-        return as_sharding(device, fun)
-    if isinstance(device, Format):
+    mesh = _mesh()
+    if isinstance(device, mesh.PartitionSpec):
+        return mesh.as_sharding(device, fun)
+    if isinstance(device, mesh.Format):
         return device.sharding
-    if isinstance(device, Space):
-        return _SHARDING if device is Space.Any else SingleDeviceSharding(CPU, memory_kind=device.value)
+    if isinstance(device, mesh.Space):
+        return _SHARDING if device is mesh.Space.Any else SingleDeviceSharding(CPU, memory_kind=device.value)
     raise ValueError(f"{fun}: expected a Device, a Sharding, a PartitionSpec, a memory Space or None. Received invalid value: {device!r}")
 
 
@@ -119,7 +118,8 @@ class _Given:
 
 def _entries(name: str, spec: Any, full: Any) -> list[Any]:
     """The entry of `spec`, a tree or prefix of one, for each leaf of `full`. ValueError, with all paths, if it is no prefix."""
-    marked = tree_map(_Given, spec, is_leaf=lambda d: d is None or isinstance(d, PartitionSpec))
+    partition = _mesh().PartitionSpec
+    marked = tree_map(_Given, spec, is_leaf=lambda d: d is None or isinstance(d, partition))
     errors = [str(e(f"device_put {name}")) for e in prefix_errors(marked, full)]
     if errors:
         raise ValueError(
@@ -142,8 +142,8 @@ def device_put(x: Any, device: Any = None, *, src: Any = None, donate: Any = Fal
         places = [_place(device, "device_put")] * len(leaves)
     else:
         places = [_place(d, "device_put") for d in _entries("device", device, x)]
-    for d in tree_leaves(src, is_leaf=lambda d: isinstance(d, PartitionSpec)):
-        _place(d, "device_put")
+    if src is not None:
+        _entries("src", src, x)
     donated = [donate] * len(leaves) if isinstance(donate, bool) else _entries("donate", donate, x)
     alias = [may_alias] * len(leaves) if may_alias is None or isinstance(may_alias, bool) else _entries("may_alias", may_alias, x)
     if any(a is True and d for a, d in zip(alias, donated, strict=True)):
@@ -248,6 +248,7 @@ def copy_to_host_async(x: Any) -> Any:
 def reshard(xs: Any, out_shardings: Any) -> Any:
     """The tree laid out otherwise. There is one device, so that known arrays only say so, and traced ones stay as they are. ValueError for
     a PartitionSpec while no mesh is set."""
+    as_sharding = _mesh().as_sharding
     places = [as_sharding(s, "reshard") for s in _entries("out_shardings", out_shardings, xs)]
     leaves = iter(places)
 
@@ -297,6 +298,10 @@ class Shard:
         return f"Shard(device={CPU!r}, index={self.index}, replica_id=0, data={self.data})"
 
 
+def _format_of(x: Any) -> Any:
+    return _mesh().Format.of(x.shape, _sharding_of(x))
+
+
 def _to_device(self: Any, device: Any, *, stream: Any = None) -> Any:
     """The array on a device (the one it is on)."""
     if stream is not None:
@@ -328,7 +333,7 @@ install_methods(
         "is_fully_addressable": property(lambda self: True),
         "is_fully_replicated": property(lambda self: True),
         "platform": lambda self: "cpu",
-        "format": property(lambda self: Format(Format.of(self.shape).layout, _sharding_of(self)), doc="Where and how the array lies."),
+        "format": property(_format_of, doc="Where and how the array lies."),
         "to_device": _to_device,
     }
 )

@@ -7,63 +7,12 @@ import functools
 import math
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, final
 
 import numpy as np
 
-from steno._native import memory_info
-
-
-@final
-class Client:
-    """What devices say they belong to."""
-
-    platform = "cpu"
-    platform_version = "steno"
-    runtime_type = "steno"
-
-    def devices(self) -> list[Device]:
-        return [CPU]
-
-    def local_devices(self) -> list[Device]:
-        return [CPU]
-
-    def device_count(self) -> int:
-        return 1
-
-    def local_device_count(self) -> int:
-        return 1
-
-    def process_index(self) -> int:
-        return 0
-
-    def live_executables(self) -> list[Any]:
-        """The compiled programs of jitted functions."""
-        return [e for programs in _programs for e in programs()]
-
-
-_programs: Final[list[Callable[[], list[Any]]]] = []  # what keeps programs says so here
-
-
-@final
-class Memory:
-    """A kind of memory; for a CPU all kinds are the same memory."""
-
-    process_index = 0
-    platform = "cpu"
-
-    def __init__(self, kind: str) -> None:
-        self.kind = kind
-
-    def attached_devices(self) -> list[Device]:
-        return [CPU]
-
-    def __repr__(self) -> str:
-        return f"CpuDeviceMemory(kind={self.kind!r})"
-
-
-_MEMORIES: Final = {kind: Memory(kind) for kind in ("device", "pinned_host", "unpinned_host")}
+from steno.places import CPU, Device, Sharding, SingleDeviceSharding, memory_kind_of
 
 
 class Space(enum.Enum):
@@ -72,51 +21,6 @@ class Space(enum.Enum):
     Device = "device"
     Host = "pinned_host"
     Any = "any"
-
-
-@final
-class Device:
-    """A CPU. There is one object of this class."""
-
-    id = 0
-    platform = "cpu"
-    device_kind = "cpu"
-    process_index = 0
-    host_id = 0
-    task_id = 0
-    local_hardware_id = 0
-    client = Client()
-
-    def memory_stats(self) -> dict[str, int] | None:
-        return dict(memory_info())
-
-    def memory(self, kind: str) -> Memory:
-        """The memory of that kind. ValueError for one there is not."""
-        if kind not in _MEMORIES:
-            raise ValueError(f"{self!r} has no memory of kind {kind!r}; there are {', '.join(_MEMORIES)}")
-        return _MEMORIES[kind]
-
-    def default_memory(self) -> Memory:
-        return _MEMORIES["device"]
-
-    def addressable_memories(self) -> list[Memory]:
-        return list(_MEMORIES.values())
-
-    def __repr__(self) -> str:
-        return "CpuDevice(id=0)"
-
-    def __str__(self) -> str:
-        return "cpu:0"
-
-    def __reduce__(self) -> Any:
-        return _the_device, ()
-
-
-CPU: Final = Device()
-
-
-def _the_device() -> Device:
-    return CPU
 
 
 class AxisType(enum.Enum):
@@ -526,60 +430,6 @@ def make_mesh(axis_shapes: Sequence[int], axis_names: Sequence[str], axis_types:
 # Shardings
 
 
-class Sharding:
-    """Where an array lies. With one device all shardings are equivalent."""
-
-    device_set = frozenset({CPU})
-    addressable_devices = device_set
-    has_addressable_devices = True
-    is_fully_replicated = True
-    is_fully_addressable = True
-    num_devices = 1
-    memory_kind: str | None = "device"
-
-    def is_equivalent_to(self, other: Any, ndim: int) -> bool:
-        return isinstance(other, Sharding) and self.memory_kind == other.memory_kind
-
-    def shard_shape(self, global_shape: Sequence[int]) -> tuple[int, ...]:
-        return tuple(global_shape)
-
-    def devices_indices_map(self, global_shape: Sequence[int]) -> dict[Device, tuple[slice, ...]]:
-        return {CPU: (slice(None),) * len(global_shape)}
-
-    addressable_devices_indices_map = devices_indices_map
-
-    def check_compatible_aval(self, shape: Sequence[int]) -> None:
-        """ValueError if an array of this shape cannot lie so."""
-
-
-def _memory_kind(kind: str | None, cls: str) -> str | None:
-    if kind is not None and kind not in _MEMORIES:
-        raise ValueError(f"{cls}: Got invalid memory kind {kind!r}; there are {', '.join(_MEMORIES)}")
-    return kind
-
-
-@final
-class SingleDeviceSharding(Sharding):
-    """On one device."""
-
-    def __init__(self, device: Device, *, memory_kind: str | None = None) -> None:
-        if device is not CPU:
-            raise ValueError(f"SingleDeviceSharding: expected a device, got {device!r}")
-        self.memory_kind = _memory_kind(memory_kind, "SingleDeviceSharding") or "device"
-
-    def with_memory_kind(self, kind: str) -> SingleDeviceSharding:
-        return SingleDeviceSharding(CPU, memory_kind=kind)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, SingleDeviceSharding) and self.memory_kind == other.memory_kind
-
-    def __hash__(self) -> int:
-        return hash((SingleDeviceSharding, self.memory_kind))
-
-    def __repr__(self) -> str:
-        return f"SingleDeviceSharding(device={CPU!r}, memory_kind={self.memory_kind})"
-
-
 @final
 class NamedSharding(Sharding):
     """By a mesh and a PartitionSpec."""
@@ -602,7 +452,7 @@ class NamedSharding(Sharding):
             if name in mesh.auto_axes:
                 raise ValueError(f"Unreduced axes can only refer to mesh axes of type Explicit or Manual, but {name!r} is Auto in {mesh}")
         self.mesh, self.spec = mesh, spec
-        self.memory_kind = _memory_kind(memory_kind, "NamedSharding") or ("device" if isinstance(mesh, Mesh) else None)
+        self.memory_kind = memory_kind_of(memory_kind, "NamedSharding") or ("device" if isinstance(mesh, Mesh) else None)
 
     def with_memory_kind(self, kind: str) -> NamedSharding:
         return NamedSharding(self.mesh, self.spec, memory_kind=kind)
@@ -663,9 +513,9 @@ class Format:
         self.layout, self.sharding = layout, sharding
 
     @classmethod
-    def of(cls, shape: Sequence[int]) -> Format:
-        """Of an array of this shape."""
-        return cls(Layout(range(len(shape))), SingleDeviceSharding(CPU))
+    def of(cls, shape: Sequence[int], sharding: Sharding | None = None) -> Format:
+        """Of an array of this shape; on the device, if `sharding` says nothing else."""
+        return cls(Layout(range(len(shape))), SingleDeviceSharding(CPU) if sharding is None else sharding)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Format) and (self.layout, self.sharding) == (other.layout, other.sharding)

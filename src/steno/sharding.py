@@ -2,20 +2,14 @@
 
 from steno.core.on_demand import on_demand as _on_demand
 from steno.device import reshard as reshard
-from steno.mesh import (
-    AbstractMesh as AbstractMesh,
-    AxisType as AxisType,
-    Mesh as Mesh,
-    NamedSharding as NamedSharding,
-    PartitionSpec as PartitionSpec,
-    Sharding as Sharding,
-    SingleDeviceSharding as SingleDeviceSharding,
-    UnreducedKind as UnreducedKind,
-    get_abstract_mesh as get_abstract_mesh,
-    get_mesh as get_mesh,
-    make_single_device_sharding as make_single_device_sharding,
-    set_mesh as set_mesh,
-    use_abstract_mesh as use_abstract_mesh,
-)
+from steno.places import Sharding as Sharding, SingleDeviceSharding as SingleDeviceSharding
 
-__getattr__, __dir__ = _on_demand(__name__, {})
+__getattr__, __dir__ = _on_demand(
+    __name__,
+    {
+        "steno.mesh": (
+            "AbstractMesh", "AxisType", "Mesh", "NamedSharding", "PartitionSpec", "UnreducedKind", "get_abstract_mesh", "get_mesh",
+            "make_single_device_sharding", "set_mesh", "use_abstract_mesh",
+        ),
+    },
+)  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 import operator
 from collections import Counter
@@ -18,7 +19,7 @@ from steno.core.jaxpr import ClosedJaxpr, Jaxpr, open_jaxpr, subjaxprs
 from steno.core.record import field, record
 from steno.core.refs import AbstractRef
 from steno.core.trace import Tracer
-from steno.mesh import CPU, Format, SingleDeviceSharding
+from steno.places import CPU, SingleDeviceSharding
 from steno.tracing import argument_avals, argument_names
 from steno.tree_util import PyTreeDef, tree_flatten, tree_map, tree_unflatten
 
@@ -193,6 +194,10 @@ class HoistedConstants:
     const_args: tuple[Any, ...] = ()
 
 
+def _format(shape: Sequence[int]) -> Any:
+    return importlib.import_module("steno.mesh").Format.of(shape)
+
+
 class Stage:
     """What the stages have in common: the types and trees of arguments and results."""
 
@@ -355,11 +360,11 @@ class Compiled(Stage):
     @property
     def input_formats(self) -> Any:
         """Where and how the arguments lie, as (args, kwargs): arrays are C-contiguous."""
-        return tree_map(lambda a: Format.of(a.shape), self.args_info, is_leaf=lambda x: isinstance(x, ArgInfo))
+        return tree_map(lambda a: _format(a.shape), self.args_info, is_leaf=lambda x: isinstance(x, ArgInfo))
 
     @property
     def output_formats(self) -> Any:
-        return tree_map(lambda x: Format.of(x.shape), self.out_info)
+        return tree_map(lambda x: _format(x.shape), self.out_info)
 
     @property
     def _params(self) -> HoistedConstants:

@@ -13,8 +13,8 @@ def on_demand(
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """`__getattr__` and `__dir__` of a package, to be set at the end of its `__init__`; `__all__` becomes all its public names.
 
-    members: the names to be found in each submodule (`"derivatives": ("grad", "jvp")`); submodules: those that are names themselves;
-    later: names that are announced, but not there yet: the AttributeError says so."""
+    members: the names to be found in each submodule (`"derivatives": ("grad", "jvp")`) or module (`"steno.mesh": ("P",)`);
+    submodules: those that are names themselves; later: names that are announced, but not there yet: the AttributeError says so."""
     namespace = sys.modules[package].__dict__
     where = {name: module for module, names in members.items() for name in names}
     submodules, later = frozenset(submodules), frozenset(later)
@@ -23,7 +23,8 @@ def on_demand(
 
     def get(name: str) -> Any:
         if name in where:
-            value = getattr(importlib.import_module(f"{package}.{where[name]}"), name)
+            module = where[name]
+            value = getattr(importlib.import_module(module if module.startswith("steno.") else f"{package}.{module}"), name)
         elif name in submodules:
             value = importlib.import_module(f"{package}.{name}")
         elif name in later:

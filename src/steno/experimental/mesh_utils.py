@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from steno.mesh import CPU
+from steno.places import CPU
 
 
 def create_device_mesh(mesh_shape: Sequence[int], devices: Any = None, **options: Any) -> np.ndarray:

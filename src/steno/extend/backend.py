@@ -7,7 +7,7 @@ from typing import Any
 from steno.api import clear_caches
 from steno.core.on_demand import on_demand
 from steno.device import devices
-from steno.mesh import CPU, Client, Device
+from steno.places import CPU, Client, Device
 
 
 def backends() -> dict[str, Client]:
