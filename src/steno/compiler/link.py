@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import Any, final
 
 from steno import _native
+from steno.compiler import lapack
 from steno.compiler.emit import ENTRY, Module, emit
 from steno.compiler.object_cache import digest, object_cache
 from steno.compiler.target import Target, host_target
@@ -218,7 +219,7 @@ def load(objects: Sequence[bytes], target: Target, imports: Iterable[str] = ()) 
     for name, address in _library_symbols().items():
         builder.import_symbol(name, address)
     for name in imports:
-        address = known.get(name) or SYMBOLS.get(name)
+        address = known.get(name) or SYMBOLS.get(name) or lapack.symbols().get(name)
         if address is None:
             raise CompileError(f"the program calls {name}, which neither the runtime nor a library provides")
         builder.import_symbol(name, address)
