@@ -299,7 +299,7 @@ _LATER = (
     "conv_general_dilated_p", "conv_general_dilated_patches", "conv_general_permutations", "conv_general_shape_tuple",
     "conv_shape_tuple", "conv_transpose", "conv_transpose_shape_tuple", "conv_with_general_padding", "create_token_p",
     "device_put_p", "fft", "fft_p", "igamma", "igamma_grad_a", "igamma_grad_a_p", "igamma_p", "igammac", "igammac_p",
-    "linalg", "padtype_to_pads", "pmax_p", "pmin_p", "ppermute_p", "psum_p", "psum_scatter_start", "ragged_all_to_all",
+    "padtype_to_pads", "pmax_p", "pmin_p", "ppermute_p", "psum_p", "psum_scatter_start", "ragged_all_to_all",
     "ragged_all_to_all_p", "ragged_dot", "ragged_dot_general", "reduce_window", "reduce_window_max_p",
     "reduce_window_min_p", "reduce_window_p", "reduce_window_shape_tuple", "reduce_window_sum_p", "regularized_incomplete_beta_p",
     "rng_bit_generator_p", "rng_uniform", "rng_uniform_p", "scaled_dot", "select_and_gather_add_p",
@@ -322,5 +322,6 @@ __getattr__, __dir__ = _on_demand(
         ),
         "placement": ("after_all", "create_token", "dce_sink", "with_sharding_constraint"),
     },
+    submodules=("linalg",),
     later=_LATER,
 )  # fmt: skip

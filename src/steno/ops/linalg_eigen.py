@@ -41,6 +41,7 @@ from steno.ops.matrices import (
     transposed,
 )
 from steno.ops.oracle import Oracle
+from steno.ops.reduce import reduce_max
 from steno.transforms.rules import broadcast, instantiate, sum_over, zeros
 
 LOOSE = 2048.0
@@ -96,7 +97,7 @@ def _eigh_oracle(x: np.ndarray, *, lower: bool, **params: Any) -> list[np.ndarra
 
 def _eigh_samples() -> Iterable[Any]:
     for d in lapack_dtypes():
-        for k, sizes in enumerate([(4, 4), (3, 3, 3), (12, 12), (1, 1), (0, 0), (2, 0, 0), (0, 3, 3)]):
+        for k, sizes in enumerate([(4, 4), (3, 3, 3), (1, 1), (0, 0), (2, 0, 0), (0, 3, 3)]):
             yield (hermitian(d, *sizes),), _EIGH | {"lower": bool(k % 2)}
     yield (np.full((3, 3), np.nan),), _EIGH
 
@@ -140,14 +141,6 @@ def _eig_typ(
     return [like(x, n, dtype=d), *[like(x, n, n, dtype=d)] * (compute_left_eigenvectors + compute_right_eigenvectors)]
 
 
-def _normalized(v: np.ndarray) -> np.ndarray:
-    """Columns of length 1, whose greatest component is real."""
-    if not v.size:
-        return v
-    v = v / np.linalg.norm(v, axis=0)
-    return v
-
-
 def _eig_oracle(
     x: np.ndarray, *, compute_left_eigenvectors: bool, compute_right_eigenvectors: bool, **params: Any
 ) -> list[np.ndarray]:
@@ -157,7 +150,7 @@ def _eig_oracle(
     def run() -> Any:
         if not np.isfinite(x).all():
             raise np.linalg.LinAlgError
-        w, v = np.linalg.eig(x.astype(np.result_type(x.dtype, np.float64)))
+        w, v = np.linalg.eig(x)
         left = np.linalg.inv(v).conj().T if x.size else v
         left = left / np.linalg.norm(left, axis=0)
         for j in range(len(w)):  # the phase LAPACK chooses: the greatest component is real
@@ -170,9 +163,11 @@ def _eig_oracle(
 
 
 def _eig_samples() -> Iterable[Any]:
-    for d in lapack_dtypes():
+    for d in ("float64", "complex128"):
         for sizes in [(4, 4), (2, 3, 3), (1, 1), (0, 0), (0, 3, 3)]:
             yield (matrices(d, *sizes),), _EIG
+    for d in ("float32", "complex64"):  # which the specification computes more precisely, so that signs and the order may differ
+        yield (np.triu(matrices(d, 4, 4)) + np.diag(np.arange(4) * 4).astype(d),), _EIG | {"compute_right_eigenvectors": False}
     yield (np.full((3, 3), np.nan),), _EIG
 
 
@@ -187,7 +182,7 @@ def _unit_change(v: Any, dv: Any) -> Any:
     size = a.abs_(v)
     along = sum_over(a.mul(conjugate(v), dv), (n - 2,))
     dv = a.sub(dv, scale_columns(v, as_dtype_of(a.real(along), v)))
-    greatest = compare.eq(size, broadcast(_maximum(size), size.shape, (*range(n - 2), n - 1)))
+    greatest = compare.eq(size, broadcast(reduce_max(size, axes=(n - 2,), out_sharding=None), size.shape, (*range(n - 2), n - 1)))
     # v real and dv imaginary at the greatest component (of several equal ones, their mean)
     chosen = converted(greatest, real_of(v.dtype))
     total = sum_over(chosen, (n - 2,))
@@ -195,12 +190,6 @@ def _unit_change(v: Any, dv: Any) -> Any:
     share = a.div(lead, as_dtype_of(total, lead))
     turn = a.imag(a.div(a.div(change, as_dtype_of(total, change)), share))
     return a.sub(dv, scale_columns(v, a.complex_(zeros(turn.aval), turn)))
-
-
-def _maximum(x: Any) -> Any:
-    from steno.ops.reduce import reduce_max  # noqa: PLC0415
-
-    return reduce_max(x, axes=(len(x.shape) - 2,), out_sharding=None)
 
 
 def _eig_jvp(
@@ -213,11 +202,13 @@ def _eig_jvp(
             "eigenvalues are distinct, and how eigenvectors are normalized). Pass enable_eigvec_derivs=True to lax.linalg.eig to opt in."
         )
     (x,), (g,) = primals, tangents
-    w, left, right = eig(x, compute_left_eigenvectors=True, compute_right_eigenvectors=True, **params)
+    params["enable_eigvec_derivs"] = True  # second derivatives of eigenvalues need the first of eigenvectors, not of their lengths
+    w, *lefts, right = eig(x, compute_left_eigenvectors=compute_left_eigenvectors, compute_right_eigenvectors=True, **params)
     dx = converted(instantiate(g), right.dtype)
     inner = _solved(right, matmul(dx, right))
     out, dout = [w], [diagonal(inner)]
     if compute_left_eigenvectors:
+        (left,) = lefts
         turned = _solved(left, matmul(adjoint(dx), left))
         out.append(left)
         dout.append(_unit_change(left, matmul(left, a.mul(_differences(conjugate(w)), turned))))

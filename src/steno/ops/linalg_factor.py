@@ -468,7 +468,7 @@ def _ormqr_lower(
     avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedArray], *, left: bool, transpose: bool
 ) -> Library:  # fmt: skip
     x, taus, c = avals_in
-    return Library("steno_ormqr", (CODES[x.dtype], count(x), *x.shape[-2:], taus.shape[-1], *c.shape[-2:], left, transpose), (2,))
+    return Library("steno_ormqr", (CODES[x.dtype], count(x), *x.shape[-2:], taus.shape[-1], *c.shape[-2:], int(left), int(transpose)), (2,))
 
 
 def _ormqr_samples() -> Iterable[Any]:
