@@ -381,6 +381,7 @@ _array_methods.array_namespace.append(_sys.modules[__name__])
 __getattr__, __dir__ = _on_demand(
     __name__,
     {
+        "fits": ("polyfit", "roots"),
         "functional": ("apply_along_axis", "frompyfunc", "vectorize"),
         "info": ("__array_namespace_info__",),
         "index_tricks": ("c_", "index_exp", "ix_", "mgrid", "ogrid", "r_", "s_"),
@@ -401,5 +402,5 @@ __getattr__, __dir__ = _on_demand(
             "kaiser", "load", "packbits", "printoptions", "save", "savez", "set_printoptions", "unpackbits",
         ),
     },
-    later=("fft", "polyfit", "roots"),
+    later=("fft",),
 )  # fmt: skip

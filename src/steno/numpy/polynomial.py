@@ -9,7 +9,7 @@ import numpy as np
 
 from steno import lax
 from steno.lax import records as p
-from steno.numpy import elementwise as e
+from steno.numpy import elementwise as e, linalg
 from steno.numpy.creation import arange
 from steno.numpy.linear import contract
 from steno.numpy.manipulation import trim_zeros
@@ -135,11 +135,13 @@ def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Array:
 
 
 def poly(seq_of_zeros: ArrayLike) -> Array:
-    """The monic polynomial with the given zeros."""
+    """The monic polynomial with the given zeros; of a square matrix: its characteristic polynomial, complex."""
     (z,) = promoted_inexact("poly", seq_of_zeros)
     z = strong(z)
     if z.ndim == 2:
-        raise NotImplementedError("poly: the characteristic polynomial of a matrix needs its eigenvalues, which are not implemented")
+        if z.shape[0] != z.shape[1] or not z.size:
+            raise ValueError(f"poly: input must be 1d or non-empty square 2d array, got shape {z.shape}")
+        z = linalg.eigvals(z)
     if z.ndim == 0:
         return lax.full((), 1, z.aval.dtype)
     if z.ndim != 1:

@@ -14,7 +14,7 @@ from steno.ir.kinds import Library
 from steno.ops import arithmetic as a, compare
 from steno.ops.arithmetic import complex_for, real_of
 from steno.ops.families import converted, number
-from steno.ops.linalg_factor import FLOOR, ULPS, cubic, library, lu, reflect, reflector
+from steno.ops.linalg_factor import FLOOR, cubic, library, lu, reflect, reflector
 from steno.ops.linalg_solve import triangular
 from steno.ops.matrices import (
     BATCHED,
@@ -38,7 +38,6 @@ from steno.ops.matrices import (
     scale_rows,
     symmetrized,
     take_rows,
-    transposed,
 )
 from steno.ops.oracle import Oracle
 from steno.ops.reduce import reduce_max
@@ -127,8 +126,8 @@ eigh = Op(
     batch=BATCHED,
     cost=cubic(9),
 )
-"""[eigenvectors in columns, eigenvalues ascending] of the Hermitian matrix of which one triangle is read. The other parameters are JAX's and
-have no effect."""
+"""[eigenvectors in columns, eigenvalues ascending] of the Hermitian matrix of which one triangle is read. The other parameters are JAX's
+and have no effect."""
 
 # eig
 
@@ -141,9 +140,7 @@ def _eig_typ(
     return [like(x, n, dtype=d), *[like(x, n, n, dtype=d)] * (compute_left_eigenvectors + compute_right_eigenvectors)]
 
 
-def _eig_oracle(
-    x: np.ndarray, *, compute_left_eigenvectors: bool, compute_right_eigenvectors: bool, **params: Any
-) -> list[np.ndarray]:
+def _eig_oracle(x: np.ndarray, *, compute_left_eigenvectors: bool, compute_right_eigenvectors: bool, **params: Any) -> list[np.ndarray]:
     d = np.result_type(x.dtype, np.complex64)
     shapes = [np.empty(len(x), d), *[np.empty(x.shape, d)] * (compute_left_eigenvectors + compute_right_eigenvectors)]
 
@@ -516,4 +513,3 @@ tridiagonal = Op(
 )
 """[reflections, diagonal, off-diagonal, taus] of the tridiagonal matrix Q^H A Q for a Hermitian A, of which one triangle is read and
 overwritten."""
-

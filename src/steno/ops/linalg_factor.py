@@ -106,10 +106,10 @@ def _cholesky_samples() -> Iterable[Any]:
 def _cholesky_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
     """L^-1 dA L^-H = P + P^H with P = L^-1 dL lower triangular."""
     (x,), (g,) = primals, tangents
-    l = cholesky(x)
-    inner = triangular(l, symmetrized(instantiate(g)), left_side=False, lower=True, transpose_a=True, conjugate_a=True)
-    inner = triangular(l, inner, left_side=True, lower=True)
-    return l, matmul(l, halved_diagonal(lower(inner)))
+    factor = cholesky(x)
+    inner = triangular(factor, symmetrized(instantiate(g)), left_side=False, lower=True, transpose_a=True, conjugate_a=True)
+    inner = triangular(factor, inner, left_side=True, lower=True)
+    return factor, matmul(factor, halved_diagonal(lower(inner)))
 
 
 cholesky = Op(
@@ -231,15 +231,15 @@ def _lu_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any],
     factors, pivots, order = lu(x)
     m, n = x.shape[-2:]
     k = min(m, n)
-    l = padded(lower(leading(factors, m, k), -1), m, m)
-    l = a.add(l, identity_like(l))
+    left = padded(lower(leading(factors, m, k), -1), m, m)
+    left = a.add(left, identity_like(left))
     u = padded(upper(leading(factors, k, n)), n, n)
     if n > k:
         rest = identity_like(u)
         u = a.add(u, a.sub(rest, padded(leading(rest, k, k), n, n)))
-    inner = triangular(l, take_rows(instantiate(g), order), left_side=True, lower=True, unit_diagonal=True)
+    inner = triangular(left, take_rows(instantiate(g), order), left_side=True, lower=True, unit_diagonal=True)
     inner = triangular(u, inner, left_side=False, lower=False)
-    out = a.add(matmul(l, lower(inner, -1)), matmul(upper(inner), u))
+    out = a.add(matmul(left, lower(inner, -1)), matmul(upper(inner), u))
     return [factors, pivots, order], [out, zero_of(pivots), zero_of(order)]
 
 
@@ -254,8 +254,8 @@ lu = Op(
     batch=BATCHED,
     cost=cubic(2 / 3),
 )
-"""[L and U in one matrix, pivots, permutation]: A[permutation] = L U, L with a unit diagonal that is not stored; row k was exchanged with row
-pivots[k]."""
+"""[L and U in one matrix, pivots, permutation]: A[permutation] = L U, L with a unit diagonal that is not stored; row k was exchanged with
+row pivots[k]."""
 
 
 def _pivots_typ(pivots: ShapedArray, *, permutation_size: int) -> ShapedArray:
@@ -511,8 +511,8 @@ def _after(x: Any, columns: int, before: int) -> Any:
 def _qr_jvp(
     primals: Sequence[Any], tangents: Sequence[Any], *, pivoting: bool, full_matrices: bool, use_magma: Any
 ) -> tuple[list[Any], list[Any]]:
-    """For Q R = A with R square, W = Q^H dQ is antihermitian, and Q^H dA R^-1 - W = dR R^-1 is upper triangular with a real diagonal. Columns
-    of A beyond the square part change R alone; columns of Q beyond it turn against the others and not among themselves."""
+    """For Q R = A with R square, W = Q^H dQ is antihermitian, and Q^H dA R^-1 - W = dR R^-1 is upper triangular with a real diagonal.
+    Columns of A beyond the square part change R alone; columns of Q beyond it turn against the others and not among themselves."""
     (x,), (g,) = primals, tangents
     q, r, *order = qr(x, pivoting=pivoting, full_matrices=full_matrices, use_magma=use_magma)
     g = instantiate(g)

@@ -176,8 +176,8 @@ triangular_solve = Op(
     batch=_triangular_batch,
     cost=_triangular_cost,
 )
-"""x with op(a) x = b (`left_side`) or x op(a) = b, for the triangle `lower` of a, whose other triangle is not read, and, with `unit_diagonal`,
-neither its diagonal. op transposes and conjugates."""
+"""x with op(a) x = b (`left_side`) or x op(a) = b, for the triangle `lower` of a, whose other triangle is not read, and, with
+`unit_diagonal`, neither its diagonal. op transposes and conjugates."""
 
 # tridiagonal_solve
 

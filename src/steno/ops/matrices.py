@@ -12,7 +12,7 @@ from steno.core import dtypes
 from steno.core.aval import ShapedArray
 from steno.core.op import Op
 from steno.ops import arithmetic as a, compare, dot, gather as g, shape
-from steno.ops.families import converted, number
+from steno.ops.families import converted, describe, number
 from steno.transforms.rules import Axis, ForOp, broadcast, permute, reshape, sum_over, to_front, zeros
 
 LAPACK: Final = frozenset((dtypes.float32, dtypes.float64, dtypes.complex64, dtypes.complex128))
@@ -26,9 +26,8 @@ Shape = tuple[int, ...]
 def check_dtype(op: str, x: ShapedArray, domain: frozenset[Any] = LAPACK, position: int = 0) -> None:
     """TypeError unless the operand's dtype is in the domain."""
     if x.dtype not in domain:
-        names = ", ".join(d.name for d in dtypes.ALL if d in domain)
         raise TypeError(
-            f"{op} does not accept dtype {dtypes.name(x.dtype)} at position {position}. Accepted dtypes at position {position} are {names}."
+            f"{op} does not accept dtype {dtypes.name(x.dtype)} at position {position}. Accepted dtypes at position {position} are {describe(domain)}."
         )
 
 
@@ -170,6 +169,8 @@ def as_dtype_of(x: Any, y: Any) -> Any:
 def take_rows(x: Any, positions: Any) -> Any:
     """x[..., positions[..., i], :] for positions that are all different: one list for each matrix."""
     n = len(x.shape)
+    if not x.aval.size and x.shape[-2] == positions.shape[-1]:
+        return x
     batch = tuple(range(n - 2))
     numbers = g.GatherDimensionNumbers((n - 1,), (n - 2,), (n - 2,), batch, batch)
     return g.gather(

@@ -470,16 +470,13 @@ int32_t eigh(void **bufs, const int64_t *meta) {
         T *m = w.get<T>(0, n * n);
         if (!m) return;
         bool good = true;
-        for (int64_t i = 0; i < n; ++i) {  // the conjugate of the transpose, which is the matrix, of which the other triangle is given
-            int64_t first = lower ? 0 : i, count = lower ? i + 1 : n - i;
-            good = good && finite(a + i * n + first, count);
-            for (int64_t j = 0; j < n; ++j) m[i * n + j] = conj(a[i * n + j]);
-        }
+        for (int64_t i = 0; i < n; ++i) good = good && finite(a + i * n + (lower ? 0 : i), lower ? i + 1 : n - i);
+        transposed(a, n, n, m);
         int size = int(n), info = 0, length = -1, int_length = -1, real_length = -1, int_query = 0;
         T query(0), *work = &query;
         Real<T> real_query = 0, *reals = &real_query;
         int *ints = &int_query;
-        const char *triangle = lower ? "U" : "L";
+        const char *triangle = lower ? "L" : "U";
         for (int pass = 0; pass < 2 && good; ++pass) {
             if constexpr (is_complex<T>)
                 call<T>(kSyevd, "V", triangle, &size, m, &size, values, work, &length, reals, &real_length, ints, &int_length, &info, kOne,
@@ -583,32 +580,34 @@ int32_t svd(void **bufs, const int64_t *meta) {
             if (u) set_identity(u, m, nu), set_identity(v, nv, n);
             return;
         }
-        T *copy = w.get<T>(0, m * n), none(0);
+        T *copy = w.get<T>(0, m * n), *left = w.get<T>(4, vectors ? m * nu : 1), *right = w.get<T>(5, vectors ? nv * n : 1);
         int64_t reals_needed = !is_complex<T> ? 0 : std::max({7 * least, 5 * least * least + 5 * least, 2 * most * least + 2 * least * least + least});
         R *reals = w.get<R>(2, !vectors || iterate ? 7 * least : reals_needed);
         int *ints = w.get<int>(3, 8 * least);
         if (w.failed) return;
         bool good = finite(a, m * n);
-        std::copy_n(a, m * n, copy);
-        // the transpose is conj(v) s u^T: its left vectors in column-major order are vh in row-major order, its right ones u
-        int rows = int(n), cols = int(m), u_stride = vectors ? int(nu) : 1, info = 0, length = -1;
-        T query(0), *work = &query, *left = v ? v : &none, *right = u ? u : &none;
+        transposed(a, m, n, copy);
+        int rows = int(m), cols = int(n), v_stride = vectors ? int(nv) : 1, info = 0, length = -1;
+        T query(0), *work = &query;
         const char *job = vectors == 0 ? "N" : vectors == 1 ? "S" : "A";
         for (int pass = 0; pass < 2 && good; ++pass) {
             if constexpr (is_complex<T>) {
                 if (iterate)
-                    call<T>(kGesvd, job, job, &rows, &cols, copy, &rows, values, left, &rows, right, &u_stride, work, &length, reals, &info, kOne, kOne);
+                    call<T>(kGesvd, job, job, &rows, &cols, copy, &rows, values, left, &rows, right, &v_stride, work, &length, reals, &info, kOne, kOne);
                 else
-                    call<T>(kGesdd, job, &rows, &cols, copy, &rows, values, left, &rows, right, &u_stride, work, &length, reals, ints, &info, kOne);
+                    call<T>(kGesdd, job, &rows, &cols, copy, &rows, values, left, &rows, right, &v_stride, work, &length, reals, ints, &info, kOne);
             } else {
                 if (iterate)
-                    call<T>(kGesvd, job, job, &rows, &cols, copy, &rows, values, left, &rows, right, &u_stride, work, &length, &info, kOne, kOne);
+                    call<T>(kGesvd, job, job, &rows, &cols, copy, &rows, values, left, &rows, right, &v_stride, work, &length, &info, kOne, kOne);
                 else
-                    call<T>(kGesdd, job, &rows, &cols, copy, &rows, values, left, &rows, right, &u_stride, work, &length, ints, &info, kOne);
+                    call<T>(kGesdd, job, &rows, &cols, copy, &rows, values, left, &rows, right, &v_stride, work, &length, ints, &info, kOne);
             }
             if (!pass && !(work = w.get<T>(1, length = wanted(query)))) return;
         }
-        if (good && !info) return;
+        if (good && !info) {
+            if (u) transposed(left, nu, m, u), transposed(right, n, nv, v);
+            return;
+        }
         fill_nan(values, least);
         if (u) fill_nan(u, m * nu), fill_nan(v, nv * n);
     });
