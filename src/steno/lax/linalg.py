@@ -83,7 +83,7 @@ def _square(fun: str, x: Any) -> Array:
 def symmetrize(x: Array) -> Array:
     """The mean of x and its adjoint; integers become floats."""
     if dtypes.kind(x.aval.dtype) not in "fc":
-        x = convert(x, dtypes.default_float() if x.aval.dtype != dtypes.int32 else dtypes.float32)
+        x = convert(x, dtypes.to_inexact(x.aval.dtype))
     return mul(add(x, m.adjoint(x)), number(x, 0.5))
 
 
