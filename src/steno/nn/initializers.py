@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
-from typing import Any, Final, NoReturn, Protocol, runtime_checkable
+from typing import Any, Final, Protocol, runtime_checkable
 
 from steno import numpy as jnp, random
 from steno.api import jit
@@ -201,21 +201,37 @@ kaiming_uniform = he_uniform
 kaiming_normal = he_normal
 
 
-def _needs_qr(name: str, least: int, most: float) -> Any:
-    def factory(scale: Any = 1.0, column_axis: int = -1, dtype: DTypeLike | None = None) -> Initializer:
-        def init(key: Array, shape: Any, dtype: DTypeLike | None = None, out_sharding: Any = None) -> NoReturn:
-            if not least <= len(shape) <= most:
-                raise ValueError(
-                    f"{name}: the shape must have {least} {'or more' if most == math.inf else f'to {most}'} axes, got {tuple(shape)}"
-                )
-            raise NotImplementedError(f"steno.nn.initializers.{name} needs linalg.qr, which is not implemented yet")
+def orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: DTypeLike | None = None) -> Initializer:
+    """`scale` times matrices with orthonormal columns or rows, whichever are fewer: Saxe, McClelland and Ganguli, 2013. The axis
+    `column_axis` counts the columns, the other ones together the rows."""
+    own = dtype
 
-        return init
+    def init(key: Array, shape: Any, dtype: DTypeLike | None = None, out_sharding: Any = None) -> Array:
+        d, shape = _dtype(dtype, own), tuple(shape)
+        if len(shape) < 2:
+            raise ValueError(f"orthogonal: the shape must have 2 or more axes, got {shape}")
+        columns = shape[column_axis]
+        rows = math.prod(shape) // columns
+        q = random.orthogonal(key, rows, (), d, columns)
+        rest = [n for k, n in enumerate(shape) if k != column_axis % len(shape)]
+        return jnp.asarray(scale, d) * jnp.moveaxis(q.reshape(*rest, columns), -1, column_axis)
 
-    factory.__name__ = factory.__qualname__ = name
-    factory.__doc__ = "Not implemented yet: it needs linalg.qr."
-    return factory
+    return init
 
 
-orthogonal = _needs_qr("orthogonal", 2, math.inf)
-delta_orthogonal = _needs_qr("delta_orthogonal", 3, 5)
+def delta_orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: DTypeLike | None = None) -> Initializer:
+    """Kernels of convolutions that are zero but for their centre, an orthogonal matrix: Xiao and others, 2018. The last two axes are
+    inputs and outputs, of which there must be at least as many."""
+    own = dtype
+
+    def init(key: Array, shape: Any, dtype: DTypeLike | None = None, out_sharding: Any = None) -> Array:
+        d, shape = _dtype(dtype, own), tuple(shape)
+        if not 3 <= len(shape) <= 5:
+            raise ValueError(f"delta_orthogonal: the shape must have 3 to 5 axes, got {shape}")
+        if shape[-1] < shape[-2]:
+            raise ValueError(f"delta_orthogonal: there must be at least as many outputs as inputs, got the shape {shape}")
+        q = orthogonal(scale, column_axis, d)(key, shape[-2:])
+        centre = tuple((n - 1) // 2 for n in shape[:-2])
+        return jnp.zeros(shape, d).at[centre].set(q)
+
+    return init

@@ -56,9 +56,10 @@ Key = _NewType("Key", _Any)
 __getattr__, __dir__ = _on_demand(
     __name__,
     {
+        "matrices": ("multivariate_normal", "orthogonal"),
         "rejection": (
             "ball", "beta", "binomial", "chisquare", "dirichlet", "f", "gamma", "generalized_normal", "loggamma", "multinomial",
-            "multivariate_normal", "orthogonal", "poisson", "t",
+            "poisson", "t",
         ),
     },
 )  # fmt: skip

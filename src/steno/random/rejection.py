@@ -468,24 +468,3 @@ def _multinomial(key: Array, n: Array, p: Array, *, shape: Shape, unroll: int | 
 
 
 # What needs decompositions
-
-
-def multivariate_normal(
-    key: ArrayLike,
-    mean: ArrayLike,
-    cov: ArrayLike,
-    shape: Any = None,
-    dtype: DTypeLike | None = None,
-    method: str = "cholesky",
-    *,
-    out_sharding: Any = None,
-) -> Array:
-    """Not implemented: needs the Cholesky decomposition."""
-    raise NotImplementedError("random.multivariate_normal is not implemented: it needs the Cholesky decomposition")
-
-
-def orthogonal(
-    key: ArrayLike, n: int, shape: Any = (), dtype: DTypeLike | None = None, m: int | None = None, *, out_sharding: Any = None
-) -> Array:
-    """Not implemented: needs the QR decomposition."""
-    raise NotImplementedError("random.orthogonal is not implemented: it needs the QR decomposition")
