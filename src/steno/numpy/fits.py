@@ -18,6 +18,7 @@ from steno.numpy.operands import Array, ArrayLike, as_array, convert, promoted, 
 from steno.numpy.selection import where
 from steno.numpy.sorting import argsort
 from steno.numpy.taking import take
+from steno.ops.matrices import complex_dtype
 
 
 def roots(p: ArrayLike, *, strip_zeros: bool = True) -> Array:
@@ -28,7 +29,7 @@ def roots(p: ArrayLike, *, strip_zeros: bool = True) -> Array:
     x = strong(x)
     if x.ndim != 1:
         raise ValueError(f"roots: the coefficients must be a vector, got shape {x.shape}")
-    given = dtypes.result_type(x.dtype, np.complex64)
+    given = complex_dtype(x.dtype)
     if x.shape[0] < 2:
         return lax.full((0,), 0, given)
     n = x.shape[0] - 1
@@ -47,7 +48,7 @@ def roots(p: ArrayLike, *, strip_zeros: bool = True) -> Array:
 def _companion_values(x: Array) -> Array:
     n = x.shape[0] - 1
     if n < 1:
-        return lax.full((0,), 0, dtypes.result_type(x.dtype, np.complex64))
+        return lax.full((0,), 0, complex_dtype(x.dtype))
     below = lax.convert_element_type(as_array("roots", np.eye(n, k=-1, dtype=np.float32)), x.dtype)
     row = e.divide(neg_p(lax.slice_in_dim(x, 1, n + 1)), lax.index_in_dim(x, 0))
     return linalg.eigvals(lax.dynamic_update_slice_in_dim(below, expand_dims(row, 0), 0, 0))
@@ -97,16 +98,18 @@ def polyfit(
         lhs = e.multiply(lhs, expand_dims(weights, 1))
         rhs = e.multiply(rhs, expand_dims(weights, 1)) if b.ndim == 2 else e.multiply(rhs, weights)
     scale = e.sqrt(r.sum(e.multiply(lhs, lhs), 0))
-    c, residuals, rank, s = linalg.lstsq(e.divide(lhs, scale), rhs, rcond)
+    c, residuals, rank, s = linalg.lstsq(e.divide(lhs, expand_dims(scale, 0)), rhs, rcond)
     c = e.divide(c, expand_dims(scale, 1)) if b.ndim == 2 else e.divide(c, scale)
     if full:
         return c, residuals, rank, s, as_array("polyfit", rcond)
     if not cov:
         return c
     spread = linalg.inv(dot(lhs.T, lhs))
-    factor: Any = 1
-    if cov != "unscaled":
-        if a.shape[0] <= degree + 1:
-            raise ValueError("polyfit: the number of data points must exceed order to scale the covariance matrix")
-        factor = e.divide(residuals, a.shape[0] - degree - 1)
-    return c, e.multiply(expand_dims(spread, -1), factor) if b.ndim == 2 else e.multiply(spread, factor)
+    if b.ndim == 2:
+        spread = expand_dims(spread, -1)
+    if cov == "unscaled":
+        return c, spread
+    if a.shape[0] <= degree + 1:
+        raise ValueError("polyfit: the number of data points must exceed order to scale the covariance matrix")
+    factor = e.divide(residuals, a.shape[0] - degree - 1)  # one for each column of y
+    return c, e.multiply(spread, lax.reshape(factor, (1,) * (spread.ndim - 1) + factor.shape) if b.ndim == 2 else lax.squeeze(factor, (0,)))

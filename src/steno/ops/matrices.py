@@ -17,6 +17,7 @@ from steno.transforms.rules import Axis, ForOp, broadcast, permute, reshape, sum
 
 LAPACK: Final = frozenset((dtypes.float32, dtypes.float64, dtypes.complex64, dtypes.complex128))
 CODES: Final = {dtypes.float32: 0, dtypes.float64: 1, dtypes.complex64: 2, dtypes.complex128: 3}
+PRECISE: Final = (dot.Precision.HIGHEST, dot.Precision.HIGHEST)
 Shape = tuple[int, ...]
 
 
@@ -27,7 +28,8 @@ def check_dtype(op: str, x: ShapedArray, domain: frozenset[Any] = LAPACK, positi
     """TypeError unless the operand's dtype is in the domain."""
     if x.dtype not in domain:
         raise TypeError(
-            f"{op} does not accept dtype {dtypes.name(x.dtype)} at position {position}. Accepted dtypes at position {position} are {describe(domain)}."
+            f"{op} does not accept dtype {dtypes.name(x.dtype)} at position {position}. Accepted dtypes at position {position} are "
+            f"{describe(domain)}."
         )
 
 
@@ -99,7 +101,7 @@ def matmul(x: Any, y: Any) -> Any:
     n = len(x.shape)
     batch = tuple(range(n - 2))
     numbers = (((n - 1,), (n - 2,)), (batch, batch))
-    return dot.dot_general(x, y, dimension_numbers=numbers, precision=None, preferred_element_type=x.dtype, out_sharding=None)
+    return dot.dot_general(x, y, dimension_numbers=numbers, precision=PRECISE, preferred_element_type=x.dtype, out_sharding=None)
 
 
 def scale_rows(x: Any, d: Any) -> Any:
@@ -159,6 +161,11 @@ def symmetrized(x: Any, from_lower: bool = True) -> Any:
 
 def real_part(x: Any) -> Any:
     return a.real(x) if dtypes.is_complex(x.dtype) else x
+
+
+def complex_dtype(dtype: Any) -> Any:
+    """The complex dtype of a float's precision; of a complex dtype itself."""
+    return a.complex_for(a.real_of(dtype))
 
 
 def as_dtype_of(x: Any, y: Any) -> Any:

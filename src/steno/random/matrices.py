@@ -97,4 +97,3 @@ def _signs(r: Array) -> Array:
     d = diagonal(r)
     size = e.abs(d)
     return e.divide(d, as_dtype_of(size, d))
-

@@ -50,7 +50,7 @@ def _vector_norm(a: Array, order: Any, axes: Sequence[int], keepdims: bool) -> A
     if order is None or (isinstance(order, int | float) and order == 2):
         return p.sqrt_p(r.sum(_squares(a), axes, keepdims=keepdims), accuracy=None)
     if isinstance(order, str):
-        raise ValueError(f"linalg.norm: there is no vector norm of order {order!r}")
+        raise ValueError(f"linalg.norm: Invalid order {order!r} for vector norm.")
     size = p.abs_p(a)
     if not hasattr(order, "aval"):
         if order == np.inf:
@@ -70,13 +70,13 @@ def _matrix_norm(a: Array, order: Any, axes: Sequence[int], keepdims: bool) -> A
     if order is None or order in ("f", "fro"):
         return p.sqrt_p(r.sum(_squares(a), tuple(axes), keepdims=keepdims), accuracy=None)
     if isinstance(order, str) and order != "nuc":
-        raise ValueError(f"linalg.norm: there is no matrix norm of order {order!r}")
+        raise ValueError(f"linalg.norm: Invalid order {order!r} for matrix norm.")
     if order in (2, -2, "nuc"):
         s = svdvals(moveaxis(a, axes, (-2, -1)))
         out = r.sum(s, -1) if order == "nuc" else r.amax(s, -1, initial=0) if order == 2 else r.amin(s, -1)
         return expand_dims(out, tuple(sorted(axes))) if keepdims else out
     if order not in (1, -1, np.inf, -np.inf):
-        raise ValueError(f"linalg.norm: there is no matrix norm of order {order!r}")
+        raise ValueError(f"linalg.norm: Invalid order {order!r} for matrix norm.")
     along, over = (rows, columns) if order in (1, -1) else (columns, rows)
     sums = r.sum(p.abs_p(a), along, keepdims=True)
     out = r.amax(sums, over, keepdims=True, initial=0) if order > 0 else r.amin(sums, over, keepdims=True)

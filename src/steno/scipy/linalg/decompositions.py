@@ -1,5 +1,5 @@
-"""Decompositions and solves of scipy.linalg. Arguments that say what may be overwritten or should be checked (`overwrite_a`, `check_finite`,
-...) have no effect."""
+"""Decompositions and solves of scipy.linalg. Arguments that say what may be overwritten or should be checked (`overwrite_a`,
+`check_finite`, ...) have no effect."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 from steno import lax
 from steno.core import dtypes
 from steno.lax import linalg as ll
+from steno.mapping import vmap
 from steno.numpy import elementwise as e, linalg
 from steno.numpy.functional import vectorize
 from steno.numpy.linalg.factors import operand
@@ -19,6 +20,7 @@ from steno.numpy.operands import Array, ArrayLike, as_array, promoted_inexact, s
 from steno.numpy.selection import where
 from steno.numpy.taking import take
 from steno.ops import matrices as m
+from steno.ops.families import number
 from steno.ops.linalg_factor import geqp3, geqrf
 from steno.transforms.rules import zeros
 
@@ -134,7 +136,8 @@ def qr_multiply(
     overwrite_a: bool = False,
     overwrite_c: bool = False,
 ) -> tuple[Array, Array] | tuple[Array, Array, Array]:
-    """(`c @ Q`, R), or (`Q @ c`, R) for the mode "left", with the Q and R of `qr(a, mode="economic")`, without forming Q. c may be a vector.
+    """(`c @ Q`, R), or (`Q @ c`, R) for the mode "left", with the Q and R of `qr(a, mode="economic")`, without forming Q. c may be a
+    vector.
 
     pivoting     as of `qr`: the order of columns comes last
     conjugate    the conjugate of Q"""
@@ -346,7 +349,7 @@ def schur(a: ArrayLike, output: str = "real") -> tuple[Array, Array]:
         raise ValueError(f"Expected 'output' to be either 'real' or 'complex', got output='{output}'.")
     x = operand("schur", a)
     if output == "complex":
-        x = lax.convert_element_type(x, dtypes.result_type(x.dtype, np.complex64))
+        x = lax.convert_element_type(x, m.complex_dtype(x.dtype))
     t, z = ll.schur(x)
     return t, z
 
@@ -359,7 +362,7 @@ def rsf2csf(T: ArrayLike, Z: ArrayLike, check_finite: bool = True) -> tuple[Arra
             raise ValueError(f"Input '{name}' must be square, got shape {x.shape}")
     if t.shape[-1] != z.shape[-1]:
         raise ValueError(f"Input array shapes must match: Z: {z.shape} vs. T: {t.shape}")
-    given = dtypes.result_type(t.dtype, np.complex64)
+    given = m.complex_dtype(t.dtype)
     t, z = lax.convert_element_type(t, given), lax.convert_element_type(z, given)
     return _triangularized(t, z) if t.shape[-1] > 1 else (t, z)
 
@@ -371,26 +374,26 @@ def _triangularize(t: Array, z: Array) -> tuple[Array, Array]:
     def rotate(i: Array, state: tuple[Array, Array]) -> tuple[Array, Array]:
         t, z = state
         k = e.subtract(n - 1, i)  # rows and columns k - 1 and k
-        pair = e.add(k, np.array([-1, 0]))
+        pair = lax.stack([e.subtract(k, 1), k])
         block = take(take(t, pair, axis=0), pair, axis=1)
         a, b, c, d = block[0, 0], block[0, 1], block[1, 0], block[1, 1]
-        half = e.multiply(e.subtract(a, d), 0.5)
+        half = e.multiply(e.subtract(a, d), number(a, 0.5))
         root = e.sqrt(e.add(e.multiply(half, half), e.multiply(b, c)))
         mu = e.add(half, root)  # an eigenvalue of the block, less d
         length = e.sqrt(e.add(e.square(e.abs(mu)), e.square(e.abs(c))))
         small = e.less_equal(e.abs(c), e.multiply(eps, e.add(e.abs(a), e.abs(d))))
-        safe = where(small, 1, length)
-        cos, sin = where(small, 1, e.divide(mu, safe)), where(small, 0, e.divide(c, safe))
+        safe = m.as_dtype_of(where(small, 1.0, length), c)
+        cos, sin = where(small, 1.0, e.divide(mu, safe)), where(small, 0.0, e.divide(c, safe))
         zero = lax.full_like(cos, 0)
         g = lax.reshape(lax.stack([e.conj(cos), sin, e.negative(sin), cos]), (2, 2))
-        beyond = e.greater_equal(np.arange(n), e.subtract(k, 1))
+        beyond = e.greater_equal(np.arange(n, dtype=np.int32)[None], e.subtract(k, 1))
         rows = take(t, pair, axis=0)
         t = t.at[pair].set(where(beyond, m.matmul(g, rows), rows))
         t = t.at[:, pair].set(m.matmul(take(t, pair, axis=1), m.adjoint(g)))
         z = z.at[:, pair].set(m.matmul(take(z, pair, axis=1), m.adjoint(g)))
         return t.at[k, e.subtract(k, 1)].set(zero), z
 
-    return lax.fori_loop(0, n - 1, rotate, (t, z))
+    return lax.fori_loop(np.int32(0), np.int32(n - 1), rotate, (t, z))
 
 
 _triangularized = vectorize(_triangularize, signature="(n,n),(n,n)->(n,n),(n,n)")
@@ -423,8 +426,10 @@ def polar(
     method    "qdwh": Halley's iteration (`eps` and `max_iterations` are its), for matrices with at least as many rows as columns (left: at
               most as many); "svd": by singular values"""
     x = operand("polar", a)
-    if x.ndim != 2:
+    if x.ndim < 2:
         raise ValueError(f"polar: the input must be a matrix, got shape {x.shape}")
+    if x.ndim > 2:
+        return vmap(lambda y: polar(y, side, method=method, eps=eps, max_iterations=max_iterations))(x)
     if side not in ("right", "left"):
         raise ValueError("The argument `side` must be either 'right' or 'left'.")
     rows, columns = x.shape

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -12,16 +13,17 @@ from steno.api import jit
 from steno.core import dtypes
 from steno.derivatives import jvp
 from steno.lax import linalg as ll
+from steno.mapping import vmap
 from steno.numpy import elementwise as e, linalg, reductions as r
 from steno.numpy.linalg.factors import operand
-from steno.numpy.manipulation import expand_dims
+from steno.numpy.manipulation import broadcast_to, expand_dims
 from steno.numpy.operands import Array, ArrayLike, promoted_inexact, strong
 from steno.numpy.selection import where
 from steno.ops import matrices as m
 from steno.ops.families import number
 
-# Coefficients of the diagonal Pade approximants of exp, and the norms up to which they are as precise as the dtype: N. J. Higham, The scaling
-# and squaring method for the matrix exponential revisited, 2005.
+# Coefficients of the diagonal Pade approximants of exp, and the norms up to which they are as precise as the dtype: N. J. Higham, The
+# scaling and squaring method for the matrix exponential revisited, 2005.
 _PADE = {
     7: (17297280.0, 8648640.0, 1995840.0, 277200.0, 25200.0, 1512.0, 56.0, 1.0),
     13: (
@@ -47,7 +49,7 @@ def _expm_of(x: Array, triangular: bool, max_squarings: int) -> Array:
     degree, bound = _DEGREE[m.real_part(x).dtype]
     size = r.amax(r.sum(e.abs(x), -2), -1)
     power = e.ceil(e.log2(e.divide(lax.stop_gradient(size), bound)))
-    squarings = e.maximum(0, where(e.isfinite(power), power, 0))
+    squarings = e.maximum(0.0, where(e.isfinite(power), power, 0.0))
     scale = e.exp2(e.negative(squarings))
     x = e.multiply(x, m.as_dtype_of(expand_dims(scale, (-2, -1)), x))
     odd, even = _pade(x, _PADE[degree])
@@ -55,12 +57,12 @@ def _expm_of(x: Array, triangular: bool, max_squarings: int) -> Array:
     out = ll.triangular_solve(below, above, left_side=True) if triangular else linalg.solve(below, above)
 
     def square(out: Array, k: Array) -> tuple[Array, None]:
-        wanted = e.less(k, squarings)
+        wanted = e.less(lax.convert_element_type(k, squarings.dtype), squarings)
         product = lax.cond(r.any(wanted), lambda y: m.matmul(y, y), lambda y: y, out)
         return where(expand_dims(wanted, (-2, -1)), product, out), None
 
     out, _ = lax.scan(square, out, np.arange(max_squarings, dtype=np.int32))
-    return where(expand_dims(e.greater(squarings, max_squarings), (-2, -1)), np.nan, out)
+    return where(expand_dims(e.greater(squarings, float(max_squarings)), (-2, -1)), np.nan, out)
 
 
 _expm = jit(_expm_of, static_argnums=(1, 2))
@@ -111,7 +113,7 @@ def _by_columns(t: Array, diagonal: Array, system: Callable[[Array, Array], tupl
     """The upper triangular F with this diagonal, column after column: what stands above the diagonal in column j solves the triangular
     system `system(F, j) = (matrix, right-hand side)`, of which rows before j count; F has the columns before j."""
     n = t.shape[0]
-    rows = np.arange(n)
+    rows = np.arange(n, dtype=np.int32)
 
     def column(j: Array, f: Array) -> Array:
         matrix, rhs = system(f, j)
@@ -120,10 +122,10 @@ def _by_columns(t: Array, diagonal: Array, system: Callable[[Array, Array], tupl
         safe = where(e.logical_and(inside, e.not_equal(pivots, 0)), pivots, 1)
         matrix = e.add(m.upper(matrix, 1), m.scale_columns(m.identity_like(matrix), safe))
         solution = ll.triangular_solve(matrix, expand_dims(where(inside, rhs, 0), -1), left_side=True)
-        return e.add(f, e.multiply(solution, lax.convert_element_type(e.equal(rows, j), f.dtype)))
+        return e.add(f, m.matmul(solution, expand_dims(lax.convert_element_type(e.equal(rows, j), f.dtype), 0)))
 
     start = m.scale_columns(m.identity_like(t), diagonal)
-    return lax.fori_loop(1, n, column, start) if n > 1 else start
+    return lax.fori_loop(np.int32(1), np.int32(n), column, start) if n > 1 else start
 
 
 def _column(t: Array, j: Array) -> Array:
@@ -131,7 +133,7 @@ def _column(t: Array, j: Array) -> Array:
 
 
 def _complex_schur(fun: str, x: Array) -> tuple[Array, Array]:
-    t, z = ll.schur(lax.convert_element_type(x, dtypes.result_type(x.dtype, np.complex64)))
+    t, z = ll.schur(lax.convert_element_type(x, m.complex_dtype(x.dtype)))
     return t, z
 
 
@@ -175,7 +177,7 @@ def funm(A: ArrayLike, func: Callable[[Array], Array], disp: bool = True) -> Arr
     def system(f: Array, j: Array) -> tuple[Array, Array]:
         """(T - t[j, j]) F[:, j] = F T[:, j] - f[j, j] T[:, j], over the rows before j"""
         own, here = (lax.dynamic_index_in_dim(v, j, 0, keepdims=False) for v in (m.diagonal(t), values))
-        column = where(e.less(np.arange(t.shape[0]), j), _column(t, j), 0)
+        column = where(e.less(np.arange(t.shape[0], dtype=np.int32), j), _column(t, j), 0)
         rhs = e.subtract(lax.squeeze(m.matmul(f, expand_dims(column, -1)), (1,)), e.multiply(here, column))
         return e.subtract(t, e.multiply(m.identity_like(t), own)), rhs
 
@@ -186,10 +188,10 @@ def funm(A: ArrayLike, func: Callable[[Array], Array], disp: bool = True) -> Arr
     tolerance = float(dtypes.finfo(t.dtype).eps)
     eigenvalues = m.diagonal(t)
     gaps = e.abs(e.subtract(expand_dims(eigenvalues, 0), expand_dims(eigenvalues, 1)))
-    least = r.amin(where(np.triu(np.ones(t.shape, bool), 1), gaps, np.inf), initial=1)
+    least = r.amin(where(np.triu(np.ones(t.shape, bool), 1), gaps, 1.0), initial=1.0)
     least = where(e.equal(least, 0), tolerance, least)
     size = r.amax(r.sum(e.abs(m.upper(t, 1)), 0), initial=0)
-    error = e.minimum(1, e.maximum(tolerance, e.multiply(e.divide(tolerance, least), size)))
+    error = e.minimum(1.0, e.maximum(tolerance, e.multiply(e.divide(tolerance, least), size)))
     return out, where(r.all(e.isfinite(out)), error, np.inf)
 
 
@@ -198,13 +200,28 @@ def solve_sylvester(A: ArrayLike, B: ArrayLike, C: ArrayLike, *, method: str = "
 
     method    "schur" (Bartels and Stewart, 1972), or "eigen", for matrices that can be diagonalized"""
     a, b, c = (strong(v) for v in promoted_inexact("solve_sylvester", A, B, C))
-    if any(x.ndim != 2 for x in (a, b, c)) or a.shape != (c.shape[0],) * 2 or b.shape != (c.shape[1],) * 2:
-        raise ValueError(f"Incompatible shapes for Sylvester equation: got A {a.shape}, B {b.shape}, C {c.shape}; wanted (m, m), (n, n), (m, n)")
+    shapes = f"got A {a.shape}, B {b.shape}, C {c.shape}; wanted (..., m, m), (..., n, n), (..., m, n)"
+    if min(a.ndim, b.ndim, c.ndim) < 2 or a.shape[-2:] != (c.shape[-2],) * 2 or b.shape[-2:] != (c.shape[-1],) * 2:
+        raise ValueError(f"Incompatible shapes for Sylvester equation: {shapes}")
     if method not in ("schur", "eigen"):
         raise ValueError(f'Unrecognized method {method}. The two valid methods are either "schur" or "eigen".')
+    try:
+        batch = np.broadcast_shapes(*(x.shape[:-2] for x in (a, b, c)))
+    except ValueError:
+        raise ValueError(f"Incompatible shapes for Sylvester equation: {shapes}") from None
     if not c.size:
         return c
-    given = dtypes.result_type(c.dtype, np.complex64)
+    solve = functools.partial(_sylvester, method=method, tol=tol)
+    if not batch:
+        return solve(a, b, c)
+    a, b, c = (broadcast_to(x, (*batch, *x.shape[-2:])) for x in (a, b, c))
+    for _ in batch:
+        solve = vmap(solve)
+    return solve(a, b, c)
+
+
+def _sylvester(a: Array, b: Array, c: Array, *, method: str, tol: float) -> Array:
+    given = m.complex_dtype(c.dtype)
     rhs = lax.convert_element_type(c, given)
     if method == "eigen":
         (wa, va), (wb, vb) = linalg.eig(a), linalg.eig(b)
@@ -218,15 +235,13 @@ def solve_sylvester(A: ArrayLike, B: ArrayLike, C: ArrayLike, *, method: str = "
 
         def column(j: Array, y: Array) -> Array:
             """(Ta + tb[j, j]) Y[:, j] = F[:, j] - Y Tb[:, j], over the columns before j"""
-            above = where(e.less(np.arange(tb.shape[0]), j), _column(tb, j), 0)
+            above = where(e.less(np.arange(tb.shape[0], dtype=np.int32), j), _column(tb, j), 0)
             own = lax.dynamic_index_in_dim(m.diagonal(tb), j, 0, keepdims=False)
             rest = e.subtract(expand_dims(_column(f, j), 1), m.matmul(y, expand_dims(above, 1)))
             solved = ll.triangular_solve(e.add(ta, e.multiply(m.identity_like(ta), own)), rest, left_side=True)
             return lax.dynamic_update_slice_in_dim(y, solved, j, 1)
 
-        y = lax.fori_loop(0, tb.shape[0], column, lax.full_like(f, 0))
+        y = lax.fori_loop(np.int32(0), np.int32(tb.shape[0]), column, lax.full_like(f, 0))
         out = m.matmul(m.matmul(za, y), m.adjoint(zb))
     out = out if dtypes.is_complex(c.dtype) else e.real(out)
     return where(e.less(r.amin(e.abs(sums)), tol), np.nan, out)
-
-

@@ -100,7 +100,9 @@ def companion(a: ArrayLike) -> Array:
 
 def convolution_matrix(a: ArrayLike, n: int, mode: str = "full") -> Array:
     """The matrix A with `A @ v == convolve(a, v, mode)` for vectors v of length n."""
-    x = _vector("convolution_matrix", a)
+    x = as_array("convolution_matrix", a)
+    if not x.ndim:
+        raise ValueError("convolution_matrix: a must be at least 1-dimensional, got shape ()")
     if n < 1:
         raise ValueError(f"n must be a positive integer; got {n}.")
     if x.shape[-1] < 1:
@@ -123,7 +125,7 @@ def dft(n: int, scale: str | None = None, *, dtype: DTypeLike | None = None) -> 
     """The matrix of the discrete Fourier transform, divided by sqrt(n) ("sqrtn") or n ("n") as `scale` says."""
     if scale not in (None, "sqrtn", "n"):
         raise ValueError(f"scale must be None, 'sqrtn', or 'n'; got {scale!r}.")
-    given = dtypes.result_type(dtypes.default_float(), np.complex64) if dtype is None else check_dtype(dtype, "dft")
+    given = m.complex_dtype(dtypes.default_float()) if dtype is None else check_dtype(dtype, "dft")
     if not dtypes.is_complex(given):
         raise ValueError(f"dtype must be a complex floating-point type; got {dtypes.name(given)}.")
     k = np.arange(max(n, 0))
@@ -206,7 +208,7 @@ _KINDS = ("symmetric", "lower", "upper")
 def _pascal(fun: str, n: int, kind: str | None, signed: bool) -> Array:
     kind = "symmetric" if kind is None else kind
     if kind not in _KINDS:
-        raise ValueError(f"{fun}: expected kind to be one of {[*_KINDS]}, got {kind}")
+        raise ValueError(f"{fun}: Expected kind to be one of {[*_KINDS]}, got {kind}")
     size = max(n, 0)
     lower = [[math.comb(i, j) * (-1 if signed and (i + j) % 2 else 1) for j in range(size)] for i in range(size)]
     if kind == "symmetric" and not signed:
