@@ -110,11 +110,10 @@ def symmetric_product(
     return add(m.lower(out), m.transposed(m.lower(out, -1))) if symmetrize_output else out
 
 
-def lu(x: ArrayLike) -> tuple[Array, Array, Array]:
-    """(factors, pivots, permutation) with `x[permutation] == L @ U`: U is the upper triangle of the factors, L what is below, with ones
+def lu(x: ArrayLike) -> list[Array]:
+    """[factors, pivots, permutation] with `x[permutation] == L @ U`: U is the upper triangle of the factors, L what is below, with ones
     on the diagonal; pivots are int32 and count from 0. Matrices of any shape."""
-    factors, pivots, permutation = lu_p(_operand("lu", x))
-    return factors, pivots, permutation
+    return lu_p(_operand("lu", x))
 
 
 def lu_pivots_to_permutation(pivots: ArrayLike, permutation_size: int) -> Array:
@@ -229,16 +228,14 @@ def schur(
     )  # fmt: skip
 
 
-def hessenberg(a: ArrayLike) -> tuple[Array, Array]:
-    """(reflections and H in one matrix, taus): a is similar to H, which is zero below its first subdiagonal."""
-    out, taus = hessenberg_p(_operand("hessenberg", a))
-    return out, taus
+def hessenberg(a: ArrayLike) -> list[Array]:
+    """[reflections and H in one matrix, taus]: a is similar to H, which is zero below its first subdiagonal."""
+    return hessenberg_p(_operand("hessenberg", a))
 
 
-def tridiagonal(a: ArrayLike, *, lower: bool = True) -> tuple[Array, Array, Array, Array]:
-    """(reflections, diagonal, off-diagonal, taus): the Hermitian a, of which one triangle is read, is similar to that real matrix."""
-    out, d, e, taus = tridiagonal_p(_operand("tridiagonal", a), lower=bool(lower))
-    return out, d, e, taus
+def tridiagonal(a: ArrayLike, *, lower: bool = True) -> list[Array]:
+    """[reflections, diagonal, off-diagonal, taus]: the Hermitian a, of which one triangle is read, is similar to that real matrix."""
+    return tridiagonal_p(_operand("tridiagonal", a), lower=bool(lower))
 
 
 def triangular_solve(

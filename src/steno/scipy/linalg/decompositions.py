@@ -13,14 +13,13 @@ from steno.lax import linalg as ll
 from steno.mapping import vmap
 from steno.numpy import elementwise as e, linalg
 from steno.numpy.functional import vectorize
-from steno.numpy.linalg.factors import operand
+from steno.numpy.linalg.factors import operand, square_operand
 from steno.numpy.linalg.systems import lu_substitution
 from steno.numpy.manipulation import broadcast_to, expand_dims
 from steno.numpy.operands import Array, ArrayLike, as_array, promoted_inexact, strong
 from steno.numpy.selection import where
 from steno.numpy.taking import take
 from steno.ops import matrices as m
-from steno.ops.families import number
 from steno.ops.linalg_factor import geqp3, geqrf
 from steno.transforms.rules import zeros
 
@@ -47,9 +46,10 @@ def _finish(x: Array, vector: bool) -> Array:
 
 
 def cholesky(a: ArrayLike, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> Array:
-    """The upper triangular U with `U.conj().T @ U == a`, or the lower triangular L with `L @ L.conj().T == a`."""
-    x = ll.cholesky(operand("cholesky", a))
-    return x if lower else m.adjoint(x)
+    """The upper triangular U with `U.conj().T @ U == a`, or the lower triangular L with `L @ L.conj().T == a`. The other triangle of a is
+    not read."""
+    x = square_operand("cholesky", a)
+    return ll.cholesky(x, symmetrize_input=False) if lower else m.adjoint(ll.cholesky(m.adjoint(x), symmetrize_input=False))
 
 
 def cho_factor(a: ArrayLike, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> tuple[Array, bool]:
@@ -197,19 +197,14 @@ def solve(
     if x.ndim > 2 and y.ndim == 1:
         raise ValueError(f"solve: wanted a of shape (..., n, n) and b of shape (..., n, k) or (..., n), got {x.shape} and {y.shape}")
     x, y, vector = right_hand_side("solve", x, y)
-    factor = ll.cholesky(lax.stop_gradient(x), symmetrize_input=False) if lower else m.adjoint(_upper_factor(lax.stop_gradient(x)))
-    full = m.symmetrized(x, lower)
+    factor = cho_factor(lax.stop_gradient(x), lower)
     out = lax.custom_linear_solve(
-        lambda v: m.matmul(full, v),
+        lambda v: m.matmul(x, v),
         y,
-        lambda _, v: cho_solve((factor, True), v),
-        lambda _, v: m.conjugate(cho_solve((factor, True), m.conjugate(v))),
+        lambda _, v: cho_solve(factor, v),
+        lambda _, v: m.conjugate(cho_solve(factor, m.conjugate(v))),
     )
     return _finish(out, vector)
-
-
-def _upper_factor(x: Array) -> Array:
-    return m.adjoint(ll.cholesky(m.adjoint(x), symmetrize_input=False))
 
 
 _TRANSPOSED = {0: (False, False), "N": (False, False), 1: (True, False), "T": (True, False), 2: (True, True), "C": (True, True)}
@@ -343,15 +338,14 @@ def svd(
     return ll.svd(operand("svd", a), full_matrices=full_matrices, compute_uv=compute_uv, algorithm=algorithm)
 
 
-def schur(a: ArrayLike, output: str = "real") -> tuple[Array, Array]:
-    """(T, Z) with `a == Z @ T @ Z.conj().T`: see `lax.linalg.schur`. output "complex": T is upper triangular also for real a."""
+def schur(a: ArrayLike, output: str = "real") -> list[Array]:
+    """[T, Z] with `a == Z @ T @ Z.conj().T`: see `lax.linalg.schur`. output "complex": T is upper triangular also for real a."""
     if output not in ("real", "complex"):
         raise ValueError(f"Expected 'output' to be either 'real' or 'complex', got output='{output}'.")
     x = operand("schur", a)
     if output == "complex":
         x = lax.convert_element_type(x, m.complex_dtype(x.dtype))
-    t, z = ll.schur(x)
-    return t, z
+    return ll.schur(x)
 
 
 def rsf2csf(T: ArrayLike, Z: ArrayLike, check_finite: bool = True) -> tuple[Array, Array]:
@@ -376,10 +370,8 @@ def _triangularize(t: Array, z: Array) -> tuple[Array, Array]:
         k = e.subtract(n - 1, i)  # rows and columns k - 1 and k
         pair = lax.stack([e.subtract(k, 1), k])
         block = take(take(t, pair, axis=0), pair, axis=1)
-        a, b, c, d = block[0, 0], block[0, 1], block[1, 0], block[1, 1]
-        half = e.multiply(e.subtract(a, d), number(a, 0.5))
-        root = e.sqrt(e.add(e.multiply(half, half), e.multiply(b, c)))
-        mu = e.add(half, root)  # an eigenvalue of the block, less d
+        a, c, d = block[0, 0], block[1, 0], block[1, 1]
+        mu = e.subtract(linalg.eigvals(block)[0], d)
         length = e.sqrt(e.add(e.square(e.abs(mu)), e.square(e.abs(c))))
         small = e.less_equal(e.abs(c), e.multiply(eps, e.add(e.abs(a), e.abs(d))))
         safe = m.as_dtype_of(where(small, 1.0, length), c)
