@@ -262,9 +262,3 @@ def test_variance_scaling_has_the_variance(distribution, dtype):
     # 200,000 numbers: the variance's standard error is below 0.4 %; JAX's constant for truncated complex numbers is 2 % off
     assert abs(np.mean(np.abs(w) ** 2) * 400 / 2 - 1) < 0.03
     assert abs(w.mean()) < 4 * math.sqrt(2 / 400 / w.size)
-
-
-@pytest.mark.parametrize("name, shape", [("orthogonal", (3, 3)), ("delta_orthogonal", (3, 4, 4))])
-def test_what_needs_qr_says_so(name, shape):
-    with pytest.raises(NotImplementedError, match=rf"{name} needs linalg\.qr"):
-        getattr(nn.initializers, name)()(random.key(0), shape)

@@ -465,6 +465,3 @@ def _multinomial(key: Array, n: Array, p: Array, *, shape: Shape, unroll: int | 
     rows = jnp.broadcast_to(chance.reshape(chance.shape[0], *(1,) * (len(shape) - p.ndim + 1), *chance.shape[1:]), (p.shape[-1], *shape))
     _, counts = lax.scan(outcome, full_shape(n, shape), (rows, split_key(key, (p.shape[-1],))), unroll=unroll)
     return jnp.moveaxis(counts, 0, -1)
-
-
-# What needs decompositions
