@@ -349,3 +349,16 @@ def _halley_step(x: Array, identity: Array, a: float, b: float, c: float) -> Arr
     q2 = OPS["slice"](q, start_indices=(rows, 0), limit_indices=q.shape, strides=None)
     turned = m.matmul(q1, m.adjoint(q2))
     return add(mul(x, number(x, b / c)), mul(turned, number(x, (a - b / c) / math.sqrt(c))))
+
+
+__all__ = [
+    "EigImplementation", "EighImplementation", "SvdAlgorithm", "cholesky", "cholesky_p", "cholesky_update", "cholesky_update_p", "eig",
+    "eig_p", "eigh", "eigh_p", "hessenberg", "hessenberg_p", "householder_product", "householder_product_p", "lu", "lu_p",
+    "lu_pivots_to_permutation", "lu_pivots_to_permutation_p", "ormqr", "ormqr_p", "qdwh", "qr", "qr_p", "schur", "schur_p", "svd",
+    "svd_p", "symmetric_product", "symmetric_product_p", "triangular_solve", "triangular_solve_p", "tridiagonal", "tridiagonal_p",
+    "tridiagonal_solve", "tridiagonal_solve_p",
+]  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    return __all__
