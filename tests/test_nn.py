@@ -262,3 +262,15 @@ def test_variance_scaling_has_the_variance(distribution, dtype):
     # 200,000 numbers: the variance's standard error is below 0.4 %; JAX's constant for truncated complex numbers is 2 % off
     assert abs(np.mean(np.abs(w) ** 2) * 400 / 2 - 1) < 0.03
     assert abs(w.mean()) < 4 * math.sqrt(2 / 400 / w.size)
+
+
+def test_initializers_under_strict_promotion():
+    """Every initializer gives the dtype asked for, real or complex, without implicit promotion."""
+    made = [f() for name in ("glorot_normal", "he_uniform", "lecun_normal", "orthogonal", "normal") for f in [getattr(nn.initializers, name)]]
+    with steno.numpy_dtype_promotion("strict"), steno.numpy_rank_promotion("raise"):
+        for init in [*made, nn.initializers.zeros, nn.initializers.variance_scaling(1.0, "fan_in", "normal")]:
+            for dtype in ("float32", "complex64"):
+                assert init(random.key(0), (3, 4), dtype).dtype == np.dtype(dtype)
+        assert nn.initializers.delta_orthogonal()(random.key(0), (3, 3, 4)).shape == (3, 3, 4)
+    for shape in [(0, 3), (3, 0), (0, 0)]:
+        assert nn.initializers.orthogonal()(random.key(0), shape).shape == shape

@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, Final, Protocol, runtime_checkable
 
-from steno import numpy as jnp, random
+from steno import lax, numpy as jnp, random
 from steno.api import jit
 from steno.core import dtypes
 
@@ -173,7 +173,7 @@ def _in_disc(key: Array, scale: Array, *, shape: tuple[int, ...], truncated: boo
     u = random.uniform(radius, shape, real)
     squared = -jnp.log(1 - (1 - math.exp(-4.0)) * u) if truncated else 2 * u
     angle = 2 * math.pi * random.uniform(phase, shape, real)
-    return jnp.sqrt(squared) * jnp.exp(1j * angle) * scale
+    return jnp.sqrt(squared).astype(scale.dtype) * jnp.exp(lax.complex(jnp.zeros_like(angle), angle)) * scale
 
 
 def _scaling(name: str, scale: float, mode: str, distribution: str, doc: str) -> Any:
@@ -211,9 +211,8 @@ def orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: DTypeLike | None 
         if len(shape) < 2:
             raise ValueError(f"orthogonal: the shape must have 2 or more axes, got {shape}")
         columns = shape[column_axis]
-        rows = math.prod(shape) // columns
-        q = random.orthogonal(key, rows, (), d, columns)
         rest = [n for k, n in enumerate(shape) if k != column_axis % len(shape)]
+        q = random.orthogonal(key, math.prod(rest), (), d, columns)
         return jnp.asarray(scale, d) * jnp.moveaxis(q.reshape(*rest, columns), -1, column_axis)
 
     return init

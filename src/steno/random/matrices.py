@@ -61,7 +61,7 @@ def multivariate_normal(
     factor = lax.convert_element_type(_root(c, method), given)
     # factor @ z for each vector
     moved = matmul(broadcast_to(factor, (*wanted, n, n)), expand_dims(z, -1))
-    return e.add(mu, lax.squeeze(moved, (moved.ndim - 1,)))
+    return e.add(broadcast_to(mu, (*wanted, n)), lax.squeeze(moved, (moved.ndim - 1,)))
 
 
 def _root(cov: Array, method: str) -> Array:
