@@ -266,7 +266,8 @@ def test_variance_scaling_has_the_variance(distribution, dtype):
 
 def test_initializers_under_strict_promotion():
     """Every initializer gives the dtype asked for, real or complex, without implicit promotion."""
-    made = [f() for name in ("glorot_normal", "he_uniform", "lecun_normal", "orthogonal", "normal") for f in [getattr(nn.initializers, name)]]
+    names = ("glorot_normal", "he_uniform", "lecun_normal", "orthogonal", "normal")
+    made = [getattr(nn.initializers, name)() for name in names]
     with steno.numpy_dtype_promotion("strict"), steno.numpy_rank_promotion("raise"):
         for init in [*made, nn.initializers.zeros, nn.initializers.variance_scaling(1.0, "fan_in", "normal")]:
             for dtype in ("float32", "complex64"):

@@ -92,7 +92,11 @@ def solve(a: ArrayLike, b: ArrayLike) -> Array:
 
 def inv(a: ArrayLike) -> Array:
     """The inverses of square matrices; not finite for singular ones."""
-    x = square_operand("inv", a)
+    return _inv(square_operand("inv", a))
+
+
+@jit
+def _inv(x: Array) -> Array:
     return _solve_matrices(x, m.identity_like(x))
 
 
@@ -104,17 +108,20 @@ def det(a: ArrayLike) -> Array:
     x = operand("det", a)
     if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
         raise ValueError(f"Argument to linalg.det must have shape [..., n, n], got {x.shape}")
+    return (_det_by_formula if x.shape[-1] in (2, 3) else _det)(x)
+
+
+@jit
+def _det_by_formula(x: Array) -> Array:
     n = x.shape[-1]
-    if n == 2 or n == 3:
-        c = [[lax.index_in_dim(lax.index_in_dim(x, i, -2, False), j, -1, False) for j in range(n)] for i in range(n)]
+    c = [[lax.index_in_dim(lax.index_in_dim(x, i, -2, False), j, -1, False) for j in range(n)] for i in range(n)]
 
-        def minor(i: int, j: int) -> Array:
-            return p.sub_p(p.mul_p(c[0][i], c[1][j]), p.mul_p(c[0][j], c[1][i]))
+    def minor(i: int, j: int) -> Array:
+        return p.sub_p(p.mul_p(c[0][i], c[1][j]), p.mul_p(c[0][j], c[1][i]))
 
-        if n == 2:
-            return minor(0, 1)
-        return p.add_p(p.sub_p(p.mul_p(minor(0, 1), c[2][2]), p.mul_p(minor(0, 2), c[2][1])), p.mul_p(minor(1, 2), c[2][0]))
-    return _det(x)
+    if n == 2:
+        return minor(0, 1)
+    return p.add_p(p.sub_p(p.mul_p(minor(0, 1), c[2][2]), p.mul_p(minor(0, 2), c[2][1])), p.mul_p(minor(1, 2), c[2][0]))
 
 
 @jit

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from steno import lax
+from steno.api import jit
 from steno.core import dtypes
 from steno.lax import linalg as ll
 from steno.mapping import vmap
@@ -381,7 +382,9 @@ def _triangularize(t: Array, z: Array) -> tuple[Array, Array]:
         beyond = e.greater_equal(np.arange(n, dtype=np.int32)[None], e.subtract(k, 1))
         rows = take(t, pair, axis=0)
         t = t.at[pair].set(where(beyond, m.matmul(g, rows), rows))
-        t = t.at[:, pair].set(m.matmul(take(t, pair, axis=1), m.adjoint(g)))
+        above = e.less_equal(np.arange(n, dtype=np.int32)[:, None], k)
+        columns = take(t, pair, axis=1)
+        t = t.at[:, pair].set(where(above, m.matmul(columns, m.adjoint(g)), columns))
         z = z.at[:, pair].set(m.matmul(take(z, pair, axis=1), m.adjoint(g)))
         return t.at[k, e.subtract(k, 1)].set(zero), z
 
@@ -410,6 +413,9 @@ def hessenberg(
     return h, e.add(lax.pad(q, lax.full((), 0, x.dtype), config), first)
 
 
+_qdwh = jit(ll.qdwh, static_argnames=("max_iterations", "eps"))
+
+
 def polar(
     a: ArrayLike, side: str = "right", *, method: str = "qdwh", eps: float | None = None, max_iterations: int | None = None
 ) -> tuple[Array, Array]:
@@ -431,7 +437,7 @@ def polar(
                 f"polar: method='qdwh' needs at least as many rows as columns for side='right', and at most as many for side='left', got "
                 f"{x.shape} with side={side!r}"
             )
-        u, p, *_ = ll.qdwh(x if side == "right" else m.adjoint(x), max_iterations=max_iterations, eps=eps)
+        u, p, *_ = _qdwh(x if side == "right" else m.adjoint(x), max_iterations=max_iterations, eps=eps)
         return (u, p) if side == "right" else (m.adjoint(u), p)
     if method != "svd":
         raise ValueError(f"Unknown polar decomposition method {method}.")

@@ -220,6 +220,7 @@ def solve_sylvester(A: ArrayLike, B: ArrayLike, C: ArrayLike, *, method: str = "
     return solve(a, b, c)
 
 
+@functools.partial(jit, static_argnames=("method", "tol"))
 def _sylvester(a: Array, b: Array, c: Array, *, method: str, tol: float) -> Array:
     given = m.complex_dtype(c.dtype)
     rhs = lax.convert_element_type(c, given)
