@@ -15,6 +15,10 @@
 #include <cstring>
 #include <limits>
 
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
 #include "executable.h"
 #include "threads.h"
 
@@ -180,6 +184,89 @@ int wanted(T query) {
     return int(real(query)) + 1;  // float32 rounds large sizes
 }
 
+// ---- small real matrices, in the lanes of vectors
+
+#if defined(__x86_64__)
+
+#pragma GCC push_options
+#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")
+namespace avx512 {
+template <class T>
+struct Lanes;
+template <>
+struct Lanes<float> {
+    static constexpr int W = 16;
+    typedef float R __attribute__((vector_size(64)));
+    static R sqrt(R x) { return _mm512_maskz_sqrt_ps(0xFFFF, x); }
+};
+template <>
+struct Lanes<double> {
+    static constexpr int W = 8;
+    typedef double R __attribute__((vector_size(64)));
+    static R sqrt(R x) { return _mm512_maskz_sqrt_pd(0xFF, x); }
+};
+#include "lapack_small.inc"
+}  // namespace avx512
+#pragma GCC pop_options
+
+#pragma GCC push_options
+#pragma GCC target("avx2,fma")
+namespace avx2 {
+template <class T>
+struct Lanes;
+template <>
+struct Lanes<float> {
+    static constexpr int W = 8;
+    typedef float R __attribute__((vector_size(32)));
+    static R sqrt(R x) { return _mm256_sqrt_ps(x); }
+};
+template <>
+struct Lanes<double> {
+    static constexpr int W = 4;
+    typedef double R __attribute__((vector_size(32)));
+    static R sqrt(R x) { return _mm256_sqrt_pd(x); }
+};
+#include "lapack_small.inc"
+}  // namespace avx2
+#pragma GCC pop_options
+
+bool has_avx512() {
+    static const bool has = [] {
+        const char *wanted = std::getenv("STENO_TARGET_FEATURES");
+        if (wanted && !std::strcmp(wanted, "avx2")) return false;
+        return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+    }();
+    return has;
+}
+#define STENO_LANES(call) (has_avx512() ? avx512::call : avx2::call)
+
+#else
+
+namespace portable {
+template <class T>
+struct Lanes {
+    static constexpr int W = 16 / sizeof(T);
+    typedef T R __attribute__((vector_size(16)));
+    static R sqrt(R x) {
+        for (int i = 0; i < W; ++i) x[i] = std::sqrt(x[i]);
+        return x;
+    }
+};
+#include "lapack_small.inc"
+}  // namespace portable
+#define STENO_LANES(call) portable::call
+
+#endif
+
+template <class T>
+int64_t lanes() {
+#if defined(__x86_64__)
+    return has_avx512() ? avx512::Lanes<T>::W : avx2::Lanes<T>::W;
+#else
+    return portable::Lanes<T>::W;
+#endif
+}
+
 // ---- batches
 
 constexpr int64_t kSmall = 16;      // sizes up to here are done by loops of our own where there are such
@@ -207,6 +294,13 @@ int32_t for_each(int64_t batch, int64_t size, double work, F one) {
     int64_t grain = size > kSerial ? batch : std::max<int64_t>(1, int64_t(kWorth / std::max(work, 1.0)));
     steno_parallel_for(Batch<F>::run, &self, batch, grain);
     return b.failed.load() ? kOutOfMemory : kOk;
+}
+
+// one(workspace, first matrix, how many) for groups of as many small real matrices as there are lanes.
+template <class T, class F>
+int32_t for_groups(int64_t batch, double work, F one) {
+    int64_t width = lanes<T>();
+    return for_each((batch + width - 1) / width, 1, work * double(width), [=](Workspace &w, int64_t k) { one(w, k * width, std::min(width, batch - k * width)); });
 }
 
 double cube(int64_t n) { return double(n) * double(n) * double(n); }
@@ -249,6 +343,12 @@ bool small_cholesky(T *a, int64_t n) {
 template <class T>
 int32_t cholesky(void **bufs, const int64_t *meta) {
     int64_t batch = meta[0], n = meta[1];
+    if constexpr (!is_complex<T>)
+        if (n <= kSmall)
+            return for_groups<T>(batch, cube(n) / 3, [=](Workspace &w, int64_t first, int64_t count) {
+                T *work = w.get<T>(0, n * n * lanes<T>());
+                if (work) STENO_LANES(cholesky_group(static_cast<T *>(bufs[0]) + first * n * n, n, count, work));
+            });
     return for_each(batch, n, cube(n) / 3, [=](Workspace &, int64_t k) {
         T *a = static_cast<T *>(bufs[0]) + k * n * n;
         int size = int(n), info = 0;
@@ -292,6 +392,16 @@ void small_lu(T *a, int64_t m, int64_t n, int32_t *pivots) {
 template <class T>
 int32_t lu(void **bufs, const int64_t *meta) {
     int64_t batch = meta[0], m = meta[1], n = meta[2], least = std::min(m, n);
+    if constexpr (!is_complex<T>)
+        if (std::max(m, n) <= kSmall)
+            return for_groups<T>(batch, double(m) * double(n) * double(least), [=](Workspace &w, int64_t first, int64_t count) {
+                T *work = w.get<T>(0, m * n * lanes<T>());
+                int32_t *pivot_work = w.get<int32_t>(1, least * lanes<T>()), *pivots = static_cast<int32_t *>(bufs[1]) + first * least;
+                if (w.failed) return;
+                STENO_LANES(lu_group(static_cast<T *>(bufs[0]) + first * m * n, m, n, count, pivots, work, pivot_work));
+                for (int64_t k = 0; k < count; ++k)
+                    follow_pivots(pivots + k * least, least, static_cast<int32_t *>(bufs[2]) + (first + k) * m, m);
+            });
     return for_each(batch, std::max(m, n), double(m) * double(n) * double(least), [=](Workspace &w, int64_t k) {
         T *a = static_cast<T *>(bufs[0]) + k * m * n;
         int32_t *pivots = static_cast<int32_t *>(bufs[1]) + k * least;
@@ -344,6 +454,15 @@ int32_t triangular_solve(void **bufs, const int64_t *meta) {
     int64_t batch = meta[0], n = meta[1], m = meta[2];
     bool left = meta[3], lower = meta[4], unit = meta[6];
     int trans = int(meta[5]);
+    if constexpr (!is_complex<T>)
+        if (n && m && n <= kSmall && m <= 4 * kSmall)
+            return for_groups<T>(batch, double(n) * double(n) * double(m), [=](Workspace &w, int64_t first, int64_t count) {
+                const T *a = static_cast<const T *>(bufs[0]) + first * n * n;
+                T *b = static_cast<T *>(bufs[1]) + first * n * m, *work = w.get<T>(0, n * (n + m) * lanes<T>());
+                bool turned = bool(trans) == left;  // x op(a) = b  -->  op(a)^T x^T = b^T
+                if (work)
+                    STENO_LANES(triangular_group(a, turned ? 1 : n, turned ? n : 1, lower != turned, unit, b, left ? m : 1, left ? 1 : n, n, m, count, work));
+            });
     return for_each(batch, std::max(n, m), double(n) * double(n) * double(m), [=](Workspace &w, int64_t k) {
         const T *a = static_cast<const T *>(bufs[0]) + k * n * n;
         T *b = static_cast<T *>(bufs[1]) + k * n * m;
