@@ -3,6 +3,8 @@ what is loaded when."""
 
 from __future__ import annotations
 
+import os
+import platform
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -309,6 +311,45 @@ def test_batches_are_single_calls() -> None:
         for k in range(len(x)):
             for y, z in zip(whole, steno.tree.leaves(f(jnp.asarray(x[k]))), strict=True):
                 assert np.array_equal(np.asarray(y[k]), np.asarray(z))
+
+
+_SMALL = """
+import hashlib, numpy as np
+from steno.lax import linalg as ll
+h = hashlib.sha256()
+for d in ("float32", "float64"):
+    for b, n in [(1, 3), (5, 7), (37, 16)]:
+        x = np.random.default_rng(n).standard_normal((b, n, n)).astype(d)
+        p = (x @ x.swapaxes(1, 2) + np.eye(n)).astype(d)
+        solved = [ll.triangular_solve(p, x), ll.triangular_solve(p, x[:, :1]), ll.triangular_solve(p, x[..., :1], left_side=True)]
+        for y in (ll.cholesky(p), *ll.lu(x), *solved):
+            h.update(np.asarray(y).tobytes())
+print(h.hexdigest())
+"""
+
+
+def test_small_matrices_are_the_same_bits_everywhere() -> None:
+    """Alone or among others, in lanes of any number."""
+    x = matrices("float64", 37, 11, 11)
+    p = hermitian("float64", 37, 11, 11, positive=True)
+    functions = (
+        lambda a, b: ll.cholesky(b),
+        lambda a, b: ll.lu(a)[0],
+        lambda a, b: ll.triangular_solve(b, a, left_side=True),
+        lambda a, b: ll.triangular_solve(b, a[..., :1], left_side=True, lower=True, transpose_a=True),
+        lambda a, b: ll.triangular_solve(b, a[..., :2, :]),
+    )
+    for f in functions:
+        whole = np.asarray(f(x, p))
+        for k in (0, 7, 36):
+            assert np.array_equal(whole[k], np.asarray(f(x[k], p[k])))
+    digests = {
+        subprocess.run(
+            [sys.executable, "-c", _SMALL], env=os.environ | {"STENO_TARGET_FEATURES": t}, capture_output=True, check=True, timeout=120
+        ).stdout
+        for t in ("host", "avx2")
+    }
+    assert platform.machine() != "x86_64" or len(digests) == 1
 
 
 def test_inside_loops_and_branches() -> None:

@@ -32,7 +32,8 @@ def _library_path() -> str:
 def symbols() -> Mapping[str, int]:
     """Names and addresses of the runtime's functions that call LAPACK. LibraryMissing without the library.
 
-    OpenBLAS may use as many threads as steno by default. Its results depend on that number, so it stays the same afterwards."""
+    OpenBLAS works on one thread: its results depend on the number of threads, and where processors are busy its threads wait for each
+    other (a QR decomposition of size 100 took 100 ms instead of 0.2)."""
     path = _library_path()
     library = ctypes.CDLL(path)
     addresses = []
@@ -42,7 +43,7 @@ def symbols() -> Mapping[str, int]:
         except AttributeError:
             raise LibraryMissing(f"{path} has no function scipy_{name}_") from None
         addresses.append(ctypes.cast(function, ctypes.c_void_p).value)
-    library.scipy_openblas_set_num_threads(ctypes.c_int(_native.num_threads()))
+    library.scipy_openblas_set_num_threads(ctypes.c_int(1))
     _native.set_lapack(addresses)
     _LOADED.append(library)
     return _native.lapack_symbols()

@@ -1,5 +1,7 @@
 // Decompositions and solves of batches of matrices, in row-major order, by LAPACK, which wants column-major order.
 //
+// The library works on one thread; the matrices of a batch are divided among steno's.
+//
 // Every function has the form `int32 f(void **bufs, const int64 *meta)`: operands, then results; meta begins with the dtype (float32
 // float64 complex64 complex128 = 0..3) and the number of matrices. What does not converge or does not exist is NaN; nothing is raised.
 // A row-major matrix is its transpose in column-major order, so copies are made only where that does not do.
@@ -270,7 +272,6 @@ int64_t lanes() {
 // ---- batches
 
 constexpr int64_t kSmall = 16;      // sizes up to here are done by loops of our own where there are such
-constexpr int64_t kSerial = 128;    // sizes up to here the library does on one thread, so that several matrices may be done at a time
 constexpr double kWorth = 50'000;   // operations that are worth another thread
 
 template <class F>
@@ -291,7 +292,7 @@ int32_t for_each(int64_t batch, int64_t size, double work, F one) {
     if (size > INT_MAX) return kOutOfMemory;
     Batch<F> b{&one, {false}};
     void *self = &b;
-    int64_t grain = size > kSerial ? batch : std::max<int64_t>(1, int64_t(kWorth / std::max(work, 1.0)));
+    int64_t grain = std::max<int64_t>(1, int64_t(kWorth / std::max(work, 1.0)));
     steno_parallel_for(Batch<F>::run, &self, batch, grain);
     return b.failed.load() ? kOutOfMemory : kOk;
 }
@@ -820,7 +821,7 @@ template <class T>
 int32_t tridiagonal_solve(void **bufs, const int64_t *meta) {
     int64_t batch = meta[0], n = meta[1], m = meta[2];
     bool perturb = meta[3];
-    return for_each(batch, std::min<int64_t>(n, kSerial), double(n) * double(m + 1) * 8, [=](Workspace &w, int64_t k) {
+    return for_each(batch, 1, double(n) * double(m + 1) * 8, [=](Workspace &w, int64_t k) {
         const T *lower = static_cast<const T *>(bufs[0]) + k * n, *given = static_cast<const T *>(bufs[1]) + k * n;
         const T *upper = static_cast<const T *>(bufs[2]) + k * n;
         T *b = static_cast<T *>(bufs[3]) + k * n * m;
