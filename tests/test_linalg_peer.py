@@ -28,7 +28,9 @@ C, D = arr(3, 3, kind="c"), arr(3, 3, kind="c", seed=1)
 S, H = positive(3), positive(3, "c")
 V, M = arr(3), arr(3, 2)
 STACK = arr(2, 3, 3)
-X = {"A": A, "B": B, "T": T, "W": W, "C": C, "D": D, "S": S, "H": H, "V": V, "M": M, "K": STACK}
+P, Q = Arr(arr(4, 4).value + 4 * np.eye(4)), Arr(arr(3, 4, 4).value + 4 * np.eye(4))
+R, U = arr(4), arr(3, 4)
+X = {"A": A, "B": B, "T": T, "W": W, "C": C, "D": D, "S": S, "H": H, "V": V, "M": M, "K": STACK, "P": P, "Q": Q, "R": R, "U": U}
 
 
 def run(sources: Sequence[str], x64: bool = True, **options: Any) -> None:
@@ -495,6 +497,47 @@ def test_vmap() -> None:
         rtol=1e-6,
         atol=1e-7,
     )
+
+
+COMBINATIONS = [
+    "jax.vmap(N.solve, (0, None))(Q, R)",
+    "jax.vmap(N.solve, (None, 0))(P, U)",
+    "jax.vmap(N.solve)(Q, U)",
+    "jax.vmap(jax.grad(lambda a, b: N.solve(a, b).sum()), (0, None))(Q, R)",
+    "jax.grad(lambda a: jax.vmap(lambda b: N.solve(a, b))(U).sum())(P)",
+    "jax.hessian(lambda a: N.slogdet(a)[1])(P)",
+    "jax.hessian(N.det)(P)",
+    "jax.hessian(lambda a: N.eigvalsh(a)[0])(P @ P.T)",
+    "jax.hessian(lambda a: N.norm(a, 2))(P)",
+    "jax.jacfwd(jax.jacrev(N.cholesky))(P @ P.T)",
+    "jax.grad(jax.checkpoint(lambda a: N.inv(N.cholesky(a @ a.T)).sum()))(P)",
+    "jax.grad(lambda a: lax.scan(lambda c, _: (N.solve(a, c), c.sum()), R, None, length=3)[0].sum())(P)",
+    "jax.linearize(lambda a: N.lstsq(a[:, :2], R)[0], P)[1](P)",
+    "jax.jvp(lambda a: jax.jvp(N.inv, (a,), (a,))[1], (P,), (P @ P.T,))",
+    "jax.linear_transpose(lambda x: N.solve(P, x), R)(R)",
+    "jax.hessian(lambda t: Z.expm(t * P)[0, 1])(0.3)",
+    "jax.vmap(jax.grad(lambda a: Z.expm(a).sum()))(Q / 4)",
+    "jax.vmap(lambda b: N.lstsq(P[:, :2], b))(U)",
+    "jax.vmap(lambda y: jnp.polyfit(jnp.arange(4.0), y, 2))(U)",
+    "jax.vmap(jax.vmap(N.inv))(jnp.stack([Q, Q]))",
+    "jax.jit(lambda a, p: lax.cond(p, N.inv, N.pinv, a))(P, True)",
+    "lax.while_loop(lambda s: s[1] < 3, lambda s: (N.qr(s[0])[1], s[1] + 1), (P, 0))",
+    "jax.grad(lambda a: N.eigvalsh(a).sum())(jnp.eye(3))",
+    "jax.grad(lambda a: N.svd(a, compute_uv=False).sum())(jnp.eye(3))",
+    "jax.grad(lambda a: N.norm(a, 'nuc'))(jnp.zeros((3, 3)))",
+    "jax.vmap(jax.grad(lambda a: N.pinv(a).sum()))(Q[:, :3])",
+    "jax.grad(lambda a: jnp.abs(N.solve(a + 1j * (P @ P.T), R)).sum())(P)",
+    "jax.vmap(lambda c, b: Z.cho_solve((c, True), b), (None, 0))(N.cholesky(P @ P.T), U)",
+    "jax.vmap(lambda a, b: Z.solve_triangular(a, b, lower=True), (2, 1))(jnp.moveaxis(Q, 0, 2), U.T)",
+    "jax.jvp(lambda a, b: N.det(a) * b, (P, 1.0), (jnp.zeros_like(P), 1.0))",
+    "N.inv(2.0 * jnp.eye(2))",
+    "N.inv(np.eye(3) * 2)",
+    "jax.jit(N.matrix_rank)(P)",
+]
+
+
+def test_combinations() -> None:
+    run(COMBINATIONS, rtol=1e-7, atol=1e-8)
 
 
 def test_random_matrices() -> None:
