@@ -8,10 +8,7 @@
 #include "lapack.h"
 
 #include <algorithm>
-#include <atomic>
-#include <climits>
 #include <cmath>
-#include <complex>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -21,16 +18,14 @@
 #include <immintrin.h>
 #endif
 
-#include "executable.h"
-#include "threads.h"
+#include "lapack_common.h"
 
 namespace steno {
+namespace lapack {
+
+void *functions[kRoutines][4];
 
 namespace {
-
-// ---- the library's functions
-
-enum Routine { kPotrf, kGetrf, kGeqrf, kGeqp3, kOrgqr, kOrmqr, kSyevd, kGeev, kGesdd, kGesvd, kTrsm, kGees, kSytrd, kGehrd, kRoutines };
 
 const char *const names[kRoutines][4] = {
     {"spotrf", "dpotrf", "cpotrf", "zpotrf"}, {"sgetrf", "dgetrf", "cgetrf", "zgetrf"}, {"sgeqrf", "dgeqrf", "cgeqrf", "zgeqrf"},
@@ -39,152 +34,6 @@ const char *const names[kRoutines][4] = {
     {"sgesvd", "dgesvd", "cgesvd", "zgesvd"}, {"strsm", "dtrsm", "ctrsm", "ztrsm"},     {"sgees", "dgees", "cgees", "zgees"},
     {"ssytrd", "dsytrd", "chetrd", "zhetrd"}, {"sgehrd", "dgehrd", "cgehrd", "zgehrd"},
 };
-
-void *functions[kRoutines][4];
-
-using c64 = std::complex<float>;
-using c128 = std::complex<double>;
-
-template <class T>
-struct Type;
-template <>
-struct Type<float> {
-    using Real = float;
-    static constexpr int code = 0;
-    static constexpr bool complex = false;
-};
-template <>
-struct Type<double> {
-    using Real = double;
-    static constexpr int code = 1;
-    static constexpr bool complex = false;
-};
-template <>
-struct Type<c64> {
-    using Real = float;
-    static constexpr int code = 2;
-    static constexpr bool complex = true;
-};
-template <>
-struct Type<c128> {
-    using Real = double;
-    static constexpr int code = 3;
-    static constexpr bool complex = true;
-};
-template <class T>
-using Real = typename Type<T>::Real;
-template <class T>
-constexpr bool is_complex = Type<T>::complex;
-
-// Calls a Fortran function: pointers to all arguments, then the length of each string.
-template <class T, class... Args>
-void call(Routine r, Args... args) {
-    reinterpret_cast<void (*)(Args...)>(functions[r][Type<T>::code])(args...);
-}
-constexpr size_t kOne = 1;
-
-// ---- memory, numbers
-
-// A thread's scratch memory, kept between calls unless it is large.
-class Workspace {
-  public:
-    ~Workspace() {
-        for (Piece &p : pieces)
-            if (p.size > kKept) p.drop();
-    }
-    // `n` elements; a slot's earlier memory is gone. Null: no memory, and `failed`.
-    template <class T>
-    T *get(int slot, int64_t n) {
-        Piece &p = pieces[slot];
-        size_t bytes = (std::max<size_t>(size_t(n), 1) * sizeof(T) + 63) / 64 * 64;
-        if (p.size < bytes) {
-            p.drop();
-            p.data = std::aligned_alloc(64, bytes);
-            p.size = p.data ? bytes : 0;
-            if (!p.data) failed = true;
-        }
-        return static_cast<T *>(p.data);
-    }
-    bool failed = false;
-
-  private:
-    static constexpr size_t kKept = size_t(1) << 22;
-    struct Piece {
-        void *data = nullptr;
-        size_t size = 0;
-        void drop() {
-            std::free(data);
-            data = nullptr;
-            size = 0;
-        }
-        ~Piece() { std::free(data); }
-    };
-    static thread_local Piece pieces[10];
-};
-thread_local Workspace::Piece Workspace::pieces[10];
-
-template <class T>
-T conj(T x) {
-    if constexpr (is_complex<T>)
-        return std::conj(x);
-    else
-        return x;
-}
-template <class T>
-Real<T> real(T x) {
-    if constexpr (is_complex<T>)
-        return x.real();
-    else
-        return x;
-}
-template <class T>
-T times(T a, T b) {  // without C's repair of infinities
-    if constexpr (is_complex<T>)
-        return T(a.real() * b.real() - a.imag() * b.imag(), a.real() * b.imag() + a.imag() * b.real());
-    else
-        return a * b;
-}
-template <class T>
-Real<T> magnitude(T x) {  // by which LAPACK chooses pivots
-    if constexpr (is_complex<T>)
-        return std::abs(x.real()) + std::abs(x.imag());
-    else
-        return std::abs(x);
-}
-template <class T>
-T nan() {
-    constexpr Real<T> q = std::numeric_limits<Real<T>>::quiet_NaN();
-    if constexpr (is_complex<T>)
-        return T(q, q);
-    else
-        return q;
-}
-template <class T>
-void fill_nan(T *x, int64_t n) {
-    std::fill_n(x, n, nan<T>());
-}
-template <class T>
-bool finite(const T *x, int64_t n) {
-    Real<T> sum = 0;  // of zeros, or NaN
-    const Real<T> *p = reinterpret_cast<const Real<T> *>(x);
-    for (int64_t i = 0; i < n * (is_complex<T> ? 2 : 1); ++i) sum += p[i] * 0;
-    return sum == 0;
-}
-
-// out[j, i] = in[i, j] for in of m rows and n columns.
-template <class T>
-void transposed(const T *in, int64_t m, int64_t n, T *out) {
-    constexpr int64_t kTile = 16;
-    for (int64_t i0 = 0; i0 < m; i0 += kTile)
-        for (int64_t j0 = 0; j0 < n; j0 += kTile)
-            for (int64_t j = j0; j < std::min(n, j0 + kTile); ++j)
-                for (int64_t i = i0; i < std::min(m, i0 + kTile); ++i) out[j * m + i] = in[i * n + j];
-}
-
-template <class T>
-int wanted(T query) {
-    return int(real(query)) + 1;  // float32 rounds large sizes
-}
 
 // ---- small real matrices, in the lanes of vectors
 
@@ -269,33 +118,7 @@ int64_t lanes() {
 #endif
 }
 
-// ---- batches
-
 constexpr int64_t kSmall = 16;      // sizes up to here are done by loops of our own where there are such
-constexpr double kWorth = 50'000;   // operations that are worth another thread
-
-template <class F>
-struct Batch {
-    F *one;
-    std::atomic<bool> failed;
-    static void run(void **bufs, int64_t begin, int64_t end) {
-        Batch &self = *static_cast<Batch *>(bufs[0]);
-        Workspace w;
-        for (int64_t k = begin; k < end && !w.failed; ++k) (*self.one)(w, k);
-        if (w.failed) self.failed.store(true);
-    }
-};
-
-// one(workspace, k) for each matrix of the batch; `size` is the greatest extent and `work` the number of operations of one.
-template <class F>
-int32_t for_each(int64_t batch, int64_t size, double work, F one) {
-    if (size > INT_MAX) return kOutOfMemory;
-    Batch<F> b{&one, {false}};
-    void *self = &b;
-    int64_t grain = std::max<int64_t>(1, int64_t(kWorth / std::max(work, 1.0)));
-    steno_parallel_for(Batch<F>::run, &self, batch, grain);
-    return b.failed.load() ? kOutOfMemory : kOk;
-}
 
 // one(workspace, first matrix, how many) for groups of as many small real matrices as there are lanes.
 template <class T, class F>
@@ -303,23 +126,6 @@ int32_t for_groups(int64_t batch, double work, F one) {
     int64_t width = lanes<T>();
     return for_each((batch + width - 1) / width, 1, work * double(width), [=](Workspace &w, int64_t k) { one(w, k * width, std::min(width, batch - k * width)); });
 }
-
-double cube(int64_t n) { return double(n) * double(n) * double(n); }
-
-#define STENO_BY_DTYPE(function)                                  \
-    extern "C" int32_t steno_##function(void **bufs, const int64_t *meta) { \
-        switch (meta[0]) {                                        \
-            case 0: return function<float>(bufs, meta + 1);       \
-            case 1: return function<double>(bufs, meta + 1);      \
-            case 2: return function<c64>(bufs, meta + 1);         \
-            case 3: return function<c128>(bufs, meta + 1);        \
-        }                                                         \
-        return kOutOfMemory;                                      \
-    }
-#define STENO_BY_REAL_DTYPE(function)                             \
-    extern "C" int32_t steno_##function(void **bufs, const int64_t *meta) { \
-        return meta[0] == 0 ? function<float>(bufs, meta + 1) : function<double>(bufs, meta + 1); \
-    }
 
 // ---- cholesky: bufs [a -> l], meta [batch, n]
 
@@ -419,14 +225,6 @@ int32_t lu(void **bufs, const int64_t *meta) {
         }
         follow_pivots(pivots, least, static_cast<int32_t *>(bufs[2]) + k * m, m);
     });
-}
-
-// bufs [pivots, permutation], meta [batch, number of pivots, size]
-extern "C" int32_t steno_pivots_to_permutation(void **bufs, const int64_t *meta) {
-    const int32_t *pivots = static_cast<const int32_t *>(bufs[0]);
-    int32_t *permutation = static_cast<int32_t *>(bufs[1]);
-    for (int64_t k = 0; k < meta[0]; ++k) follow_pivots(pivots + k * meta[1], meta[1], permutation + k * meta[2], meta[2]);
-    return kOk;
 }
 
 // ---- triangular_solve: bufs [a, b -> x], meta [batch, size of a, other extent of b, left, lower, transposed (0, 1, 2: adjoint), unit]
@@ -576,245 +374,6 @@ int32_t ormqr(void **bufs, const int64_t *meta) {
     });
 }
 
-// ---- eigh: bufs [a, v, w], meta [batch, n, lower]
-
-template <class T>
-int32_t eigh(void **bufs, const int64_t *meta) {
-    int64_t batch = meta[0], n = meta[1];
-    bool lower = meta[2];
-    return for_each(batch, n, 10 * cube(n), [=](Workspace &w, int64_t k) {
-        const T *a = static_cast<const T *>(bufs[0]) + k * n * n;
-        T *v = static_cast<T *>(bufs[1]) + k * n * n;
-        Real<T> *values = static_cast<Real<T> *>(bufs[2]) + k * n;
-        if (!n) return;
-        T *m = w.get<T>(0, n * n);
-        if (!m) return;
-        bool good = true;
-        for (int64_t i = 0; i < n; ++i) good = good && finite(a + i * n + (lower ? 0 : i), lower ? i + 1 : n - i);
-        transposed(a, n, n, m);
-        int size = int(n), info = 0, length = -1, int_length = -1, real_length = -1, int_query = 0;
-        T query(0), *work = &query;
-        Real<T> real_query = 0, *reals = &real_query;
-        int *ints = &int_query;
-        const char *triangle = lower ? "L" : "U";
-        for (int pass = 0; pass < 2 && good; ++pass) {
-            if constexpr (is_complex<T>)
-                call<T>(kSyevd, "V", triangle, &size, m, &size, values, work, &length, reals, &real_length, ints, &int_length, &info, kOne,
-                        kOne);
-            else
-                call<T>(kSyevd, "V", triangle, &size, m, &size, values, work, &length, ints, &int_length, &info, kOne, kOne);
-            if (pass) break;
-            work = w.get<T>(1, length = wanted(query));
-            reals = w.get<Real<T>>(2, real_length = wanted(real_query));
-            ints = w.get<int>(3, int_length = int_query);
-            if (w.failed) return;
-        }
-        if (good && !info) return transposed(m, n, n, v);
-        fill_nan(v, n * n);
-        fill_nan(values, n);
-    });
-}
-
-// ---- eig: bufs [a, w, left vectors?, right vectors?], meta [batch, n, left, right]
-
-// LAPACK gives the vectors of a pair of conjugate eigenvalues as real and imaginary part.
-template <class R>
-void complex_vectors(const R *columns, const R *imaginary, int64_t n, std::complex<R> *out) {
-    for (int64_t j = 0; j < n; ++j) {
-        bool pair = imaginary[j] != 0 && j + 1 < n;
-        const R *re = columns + j * n, *im = re + n;
-        for (int64_t i = 0; i < n; ++i) {
-            out[i * n + j] = std::complex<R>(re[i], pair ? im[i] : R(0));
-            if (pair) out[i * n + j + 1] = std::complex<R>(re[i], -im[i]);
-        }
-        j += pair;
-    }
-}
-
-template <class T>
-int32_t eig(void **bufs, const int64_t *meta) {
-    using R = Real<T>;
-    using C = std::complex<R>;
-    int64_t batch = meta[0], n = meta[1];
-    bool wants[2] = {bool(meta[2]), bool(meta[3])};
-    return for_each(batch, n, 25 * cube(n), [=](Workspace &w, int64_t k) {
-        const T *a = static_cast<const T *>(bufs[0]) + k * n * n;
-        C *values = static_cast<C *>(bufs[1]) + k * n, *vectors[2] = {nullptr, nullptr};
-        for (int side = 0, b = 2; side < 2; ++side)
-            if (wants[side]) vectors[side] = static_cast<C *>(bufs[b++]) + k * n * n;
-        if (!n) return;
-        T *m = w.get<T>(0, n * n), *columns[2];
-        R *re = w.get<R>(1, 2 * n), *im = re + n;
-        for (int side = 0; side < 2; ++side) columns[side] = wants[side] ? w.get<T>(2 + side, n * n) : m;
-        if (w.failed) return;
-        bool good = finite(a, n * n);
-        transposed(a, n, n, m);
-        int size = int(n), info = 0, length = -1;
-        T query(0), *work = &query;
-        for (int pass = 0; pass < 2 && good; ++pass) {
-            const char *left = wants[0] ? "V" : "N", *right = wants[1] ? "V" : "N";
-            if constexpr (is_complex<T>)
-                call<T>(kGeev, left, right, &size, m, &size, values, columns[0], &size, columns[1], &size, work, &length, re, &info, kOne, kOne);
-            else
-                call<T>(kGeev, left, right, &size, m, &size, re, im, columns[0], &size, columns[1], &size, work, &length, &info, kOne, kOne);
-            if (!pass && !(work = w.get<T>(4, length = wanted(query)))) return;
-        }
-        if (!good || info) {
-            fill_nan(values, n);
-            for (C *v : vectors)
-                if (v) fill_nan(v, n * n);
-            return;
-        }
-        if constexpr (!is_complex<T>)
-            for (int64_t i = 0; i < n; ++i) values[i] = C(re[i], im[i]);
-        for (int side = 0; side < 2; ++side) {
-            if (!wants[side]) continue;
-            if constexpr (is_complex<T>)
-                transposed(columns[side], n, n, vectors[side]);
-            else
-                complex_vectors(columns[side], im, n, vectors[side]);
-        }
-    });
-}
-
-// ---- svd: bufs [a, s, u?, vh?], meta [batch, m, n, vectors (0: none, 1: as many as values, 2: all), by QR iteration]
-
-template <class T>
-void set_identity(T *x, int64_t rows, int64_t cols) {
-    std::fill_n(x, rows * cols, T(0));
-    for (int64_t i = 0; i < std::min(rows, cols); ++i) x[i * cols + i] = T(1);
-}
-
-template <class T>
-int32_t svd(void **bufs, const int64_t *meta) {
-    using R = Real<T>;
-    int64_t batch = meta[0], m = meta[1], n = meta[2], least = std::min(m, n), most = std::max(m, n);
-    int vectors = int(meta[3]);
-    bool iterate = meta[4];
-    int64_t nu = vectors == 2 ? m : least, nv = vectors == 2 ? n : least;
-    return for_each(batch, most, 20.0 * double(m) * double(n) * double(least), [=](Workspace &w, int64_t k) {
-        const T *a = static_cast<const T *>(bufs[0]) + k * m * n;
-        R *values = static_cast<R *>(bufs[1]) + k * least;
-        T *u = vectors ? static_cast<T *>(bufs[2]) + k * m * nu : nullptr, *v = vectors ? static_cast<T *>(bufs[3]) + k * nv * n : nullptr;
-        if (!least) {
-            if (u) set_identity(u, m, nu), set_identity(v, nv, n);
-            return;
-        }
-        T *copy = w.get<T>(0, m * n), *left = w.get<T>(4, vectors ? m * nu : 1), *right = w.get<T>(5, vectors ? nv * n : 1);
-        int64_t reals_needed = !is_complex<T> ? 0 : std::max({7 * least, 5 * least * least + 5 * least, 2 * most * least + 2 * least * least + least});
-        R *reals = w.get<R>(2, !vectors || iterate ? 7 * least : reals_needed);
-        int *ints = w.get<int>(3, 8 * least);
-        if (w.failed) return;
-        bool good = finite(a, m * n);
-        transposed(a, m, n, copy);
-        int rows = int(m), cols = int(n), v_stride = vectors ? int(nv) : 1, info = 0, length = -1;
-        T query(0), *work = &query;
-        const char *job = vectors == 0 ? "N" : vectors == 1 ? "S" : "A";
-        for (int pass = 0; pass < 2 && good; ++pass) {
-            if constexpr (is_complex<T>) {
-                if (iterate)
-                    call<T>(kGesvd, job, job, &rows, &cols, copy, &rows, values, left, &rows, right, &v_stride, work, &length, reals, &info, kOne, kOne);
-                else
-                    call<T>(kGesdd, job, &rows, &cols, copy, &rows, values, left, &rows, right, &v_stride, work, &length, reals, ints, &info, kOne);
-            } else {
-                if (iterate)
-                    call<T>(kGesvd, job, job, &rows, &cols, copy, &rows, values, left, &rows, right, &v_stride, work, &length, &info, kOne, kOne);
-                else
-                    call<T>(kGesdd, job, &rows, &cols, copy, &rows, values, left, &rows, right, &v_stride, work, &length, ints, &info, kOne);
-            }
-            if (!pass && !(work = w.get<T>(1, length = wanted(query)))) return;
-        }
-        if (good && !info) {
-            if (u) transposed(left, nu, m, u), transposed(right, n, nv, v);
-            return;
-        }
-        fill_nan(values, least);
-        if (u) fill_nan(u, m * nu), fill_nan(v, nv * n);
-    });
-}
-
-// ---- schur: bufs [a -> t, z?], meta [batch, n, vectors]
-
-template <class T>
-int32_t schur(void **bufs, const int64_t *meta) {
-    using R = Real<T>;
-    int64_t batch = meta[0], n = meta[1];
-    bool vectors = meta[2];
-    return for_each(batch, n, 25 * cube(n), [=](Workspace &w, int64_t k) {
-        T *t = static_cast<T *>(bufs[0]) + k * n * n, *z = vectors ? static_cast<T *>(bufs[1]) + k * n * n : nullptr;
-        if (!n) return;
-        T *m = w.get<T>(0, n * n), *columns = w.get<T>(1, vectors ? n * n : 1), *values = w.get<T>(2, 2 * n);
-        R *reals = w.get<R>(3, n);
-        int *choice = w.get<int>(4, n);
-        if (w.failed) return;
-        bool good = finite(t, n * n);
-        transposed(t, n, n, m);
-        int size = int(n), stride = vectors ? size : 1, found = 0, info = 0, length = -1;
-        T query(0), *work = &query;
-        void *no_choice = nullptr;
-        for (int pass = 0; pass < 2 && good; ++pass) {
-            if constexpr (is_complex<T>)
-                call<T>(kGees, vectors ? "V" : "N", "N", no_choice, &size, m, &size, &found, values, columns, &stride, work, &length, reals, choice,
-                        &info, kOne, kOne);
-            else
-                call<T>(kGees, vectors ? "V" : "N", "N", no_choice, &size, m, &size, &found, values, values + n, columns, &stride, work, &length,
-                        choice, &info, kOne, kOne);
-            if (!pass && !(work = w.get<T>(5, length = wanted(query)))) return;
-        }
-        if (!good || info) {
-            fill_nan(t, n * n);
-            if (z) fill_nan(z, n * n);
-            return;
-        }
-        transposed(m, n, n, t);
-        if (z) transposed(columns, n, n, z);
-    });
-}
-
-// ---- hessenberg: bufs [a -> a, taus], meta [batch, n]
-
-template <class T>
-int32_t hessenberg(void **bufs, const int64_t *meta) {
-    int64_t batch = meta[0], n = meta[1];
-    return for_each(batch, n, 4 * cube(n), [=](Workspace &w, int64_t k) {
-        T *a = static_cast<T *>(bufs[0]) + k * n * n, *taus = static_cast<T *>(bufs[1]) + k * (n - 1);
-        if (n < 2) return;
-        T *columns = w.get<T>(0, n * n);
-        if (!columns) return;
-        transposed(a, n, n, columns);
-        int size = int(n), first = 1, info = 0, length = -1;
-        T query(0), *work = &query;
-        for (int pass = 0; pass < 2; ++pass) {
-            call<T>(kGehrd, &size, &first, &size, columns, &size, taus, work, &length, &info);
-            if (!pass && !(work = w.get<T>(1, length = wanted(query)))) return;
-        }
-        transposed(columns, n, n, a);
-    });
-}
-
-// ---- tridiagonal: bufs [a -> a, d, e, taus], meta [batch, n, lower]
-
-template <class T>
-int32_t tridiagonal(void **bufs, const int64_t *meta) {
-    int64_t batch = meta[0], n = meta[1];
-    bool lower = meta[2];
-    return for_each(batch, n, 2 * cube(n), [=](Workspace &w, int64_t k) {
-        T *a = static_cast<T *>(bufs[0]) + k * n * n, *taus = static_cast<T *>(bufs[3]) + k * (n - 1);
-        Real<T> *d = static_cast<Real<T> *>(bufs[1]) + k * n, *e = static_cast<Real<T> *>(bufs[2]) + k * (n - 1);
-        if (!n) return;
-        T *columns = w.get<T>(0, n * n);
-        if (!columns) return;
-        transposed(a, n, n, columns);
-        int size = int(n), info = 0, length = -1;
-        T query(0), *work = &query;
-        for (int pass = 0; pass < 2; ++pass) {
-            call<T>(kSytrd, lower ? "L" : "U", &size, columns, &size, d, e, taus, work, &length, &info, kOne);
-            if (!pass && !(work = w.get<T>(1, length = wanted(query)))) return;
-        }
-        transposed(columns, n, n, a);
-    });
-}
-
 // ---- tridiagonal_solve: bufs [dl, d, du, b -> x], meta [batch, n, m, perturb]: elimination with partial pivoting
 
 template <class T>
@@ -898,6 +457,20 @@ int32_t cholesky_update(void **bufs, const int64_t *meta) {
     return kOk;
 }
 
+}  // namespace
+}  // namespace lapack
+}  // namespace steno
+
+using namespace steno::lapack;
+
+// bufs [pivots, permutation], meta [batch, number of pivots, size]
+extern "C" int32_t steno_pivots_to_permutation(void **bufs, const int64_t *meta) {
+    const int32_t *pivots = static_cast<const int32_t *>(bufs[0]);
+    int32_t *permutation = static_cast<int32_t *>(bufs[1]);
+    for (int64_t k = 0; k < meta[0]; ++k) follow_pivots(pivots + k * meta[1], meta[1], permutation + k * meta[2], meta[2]);
+    return steno::kOk;
+}
+
 STENO_BY_DTYPE(cholesky)
 STENO_BY_DTYPE(lu)
 STENO_BY_DTYPE(triangular_solve)
@@ -905,14 +478,12 @@ STENO_BY_DTYPE(geqrf)
 STENO_BY_DTYPE(geqp3)
 STENO_BY_DTYPE(householder_product)
 STENO_BY_DTYPE(ormqr)
-STENO_BY_DTYPE(eigh)
-STENO_BY_DTYPE(eig)
-STENO_BY_DTYPE(svd)
-STENO_BY_DTYPE(schur)
-STENO_BY_DTYPE(hessenberg)
-STENO_BY_DTYPE(tridiagonal)
 STENO_BY_DTYPE(tridiagonal_solve)
 STENO_BY_REAL_DTYPE(cholesky_update)
+
+namespace steno {
+
+namespace {
 
 // ---- Python
 
