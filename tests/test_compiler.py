@@ -24,6 +24,7 @@ from steno.ops.index import dynamic_update_slice
 from steno.ops.join import concatenate
 from steno.ops.reduce import reduce_max, reduce_sum
 from steno.ops.shape import broadcast_in_dim, pad, reshape, rev, slice_, transpose
+from steno.ops.sort import sort
 from steno.ops.transcendental import exp, sqrt
 
 RNG = np.random.default_rng(0)
@@ -420,3 +421,17 @@ def test_narrow_product_is_read_by_what_joins_its_rounding():
     p = program(f, ShapedArray(x.shape, bf16))
     for g, w in zip(cpu.compile(p).run([x]), reference.compile(p).run([x]), strict=True):
         np.testing.assert_allclose(to_ndarray(g).astype(np.float32), to_ndarray(w).astype(np.float32), rtol=2**-6, atol=2**-6)
+
+
+def test_an_array_changes_in_place_after_a_row_kernel_that_took_its_reader_over():
+    """The elementwise kernel that a reduction takes over is no reader any more: nothing waits for it."""
+
+    def f(x):
+        y = exp(x)
+        (z,) = sort(x, dimension=1, is_stable=True, num_keys=1)
+        return [y, reduce_sum(y, axes=(1,), out_sharding=None), z]
+
+    x = RNG.standard_normal((30, 40), dtype=np.float32)
+    got = jit(f, donate_argnums=0)(asarray(x))
+    for g, w in zip(got, [np.exp(x), np.exp(x).sum(1), np.sort(x, 1)], strict=True):
+        np.testing.assert_allclose(g, w, rtol=1e-5)

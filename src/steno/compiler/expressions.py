@@ -143,6 +143,12 @@ class Expressions:
                 if s.after & step.bit:
                     s.after |= new
 
+    def drop_step(self, step: Step) -> None:
+        """The step is no longer there, also not as a reader."""
+        self.steps.remove(step)
+        for v in step.reads:
+            self.readers[v].remove(step)
+
     def note_read(self, step: Step, v: Value) -> None:
         if v not in step.reads:
             step.reads.add(v)

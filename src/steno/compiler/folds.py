@@ -78,7 +78,7 @@ def take_over(s: Scheduler, node: Node, shape: tuple[int, ...], front: dict[Valu
         if step.after & g.step.bit:
             raise NotInRow
     except NotInRow:
-        s.steps.remove(step)
+        s.drop_step(step)
         for other in s.steps:
             other.after &= ~step.bit
         for v, (producer, group) in saved.items():
@@ -91,7 +91,7 @@ def take_over(s: Scheduler, node: Node, shape: tuple[int, ...], front: dict[Valu
         if other.after & g.step.bit:
             other.after &= ~g.step.bit
             s.depend(other, {step})
-    s.steps.remove(g.step)
+    s.drop_step(g.step)
     s.groups[s.groups.index(g)] = new
     return True
 
