@@ -20,11 +20,11 @@ MODULES = (
     "extend.core", "extend.linear_util", "extend.random", "extend.backend", "extend.source_info_util", "extend.sharding", "core",
     "interpreters", "interpreters.ad", "interpreters.batching", "interpreters.mlir", "interpreters.partial_eval", "interpreters.xla",
     "interpreters.pxla", "api_util", "ad_checkpoint", "custom_derivatives", "custom_batching", "flatten_util", "distributed",
-    "experimental.layout", "experimental.serialize_executable", "experimental.pjit",
+    "experimental.layout", "experimental.serialize_executable", "experimental.pjit", "lax.linalg", "numpy.linalg", "scipy.linalg",
 )  # fmt: skip
 # what JAX's modules show because they import it
 IMPORTED = {"annotations", "Any", "Callable", "Sequence"}
-LATER = {"image", "scipy"}  # packages that are written elsewhere
+LATER = {"image"}  # packages that are written elsewhere
 
 LIST = """
 import importlib, inspect, json, sys, warnings

@@ -94,4 +94,4 @@ def test_version_is_the_distributions():
 def test_dependencies_are_the_ones_imported():
     data = tomllib.loads((ROOT / "pyproject.toml").read_text())
     names = {d.split(">")[0].split("<")[0] for d in data["project"]["dependencies"]}
-    assert names == {"numpy", "ml_dtypes", "llvmlite", "opt_einsum"}
+    assert names == {"numpy", "ml_dtypes", "llvmlite", "scipy-openblas32", "opt_einsum"}
