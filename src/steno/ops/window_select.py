@@ -255,7 +255,7 @@ def _put_oracle(ct: np.ndarray, position: np.ndarray, *, shape: Shape, **params:
     if taps_at_most([a.turned() for a in axes]) > UNROLLED:
         return _add_oracle(np.zeros(shape, widen(ct).dtype), widen(ct), position, **params).astype(ct.dtype)
     window = [a.window for a in axes]
-    elements = np.arange(math.prod(window)).reshape(*window, *(1,) * len(axes))
+    elements = np.arange(math.prod(window)).reshape((*window, *(1,) * len(axes)))
     spread = np.where(position == elements, widen(ct), np.zeros((), widen(ct).dtype))
     return as_dtype(OPS["window_unpatch"].oracle(spread, shape=shape, **params), ct.dtype)
 
@@ -304,9 +304,17 @@ def _add_oracle(x: np.ndarray, ct: np.ndarray, position: np.ndarray, **params: A
     out = x.copy()
     there = position >= 0
     places = _np_places(geometry(x.shape, **params), position)
-    if out.size:
-        np.add.at(out, tuple(np.broadcast_to(p, position.shape)[there] for p in places), ct[there])
+    if out.size and position.size:
+        np.add.at(out.reshape(-1), linear_places(out.shape, places, position)[there], ct[there])
     return out
+
+
+def linear_places(shape: Shape, places: Sequence[np.ndarray], position: np.ndarray) -> np.ndarray:
+    """Row-major positions of `places` in an array of this shape."""
+    flat = np.zeros(position.shape, np.int64)
+    for n, p in zip(shape, places, strict=True):
+        flat = flat * n + p
+    return flat
 
 
 window_add = Op(

@@ -1,6 +1,7 @@
 // The C functions that compiled code calls, by name.
 #include "symbols.h"
 
+#include "conv.h"
 #include "executable.h"
 #include "gemm.h"
 #include "sort.h"
@@ -17,6 +18,7 @@ const struct {
     {"steno_parallel_for", reinterpret_cast<void *>(steno_parallel_for)},
     {"steno_host_call", reinterpret_cast<void *>(steno_host_call)},
     {"steno_sort", reinterpret_cast<void *>(steno_sort)},
+    {"steno_conv", reinterpret_cast<void *>(steno_conv)},
     {"steno_gemm", reinterpret_cast<void *>(steno_gemm)},
 };
 
