@@ -3,6 +3,7 @@
 
 #include "conv.h"
 #include "executable.h"
+#include "fft.h"
 #include "gemm.h"
 #include "sort.h"
 #include "threads.h"
@@ -19,6 +20,7 @@ const struct {
     {"steno_host_call", reinterpret_cast<void *>(steno_host_call)},
     {"steno_sort", reinterpret_cast<void *>(steno_sort)},
     {"steno_conv", reinterpret_cast<void *>(steno_conv)},
+    {"steno_fft", reinterpret_cast<void *>(steno_fft)},
     {"steno_gemm", reinterpret_cast<void *>(steno_gemm)},
 };
 
