@@ -107,7 +107,7 @@ __getattr__, __dir__ = _on_demand(
     submodules=(
         "ad", "ad_checkpoint", "api_util", "core", "custom_batching", "custom_derivatives", "debug", "distributed", "dlpack",
         "experimental", "export", "extend", "flatten_util", "interpreters", "lib", "memory", "nn", "profiler", "random", "ref",
-        "test_util", "version",
+        "scipy", "test_util", "version",
     ),
 )  # fmt: skip
 

@@ -401,5 +401,6 @@ __getattr__, __dir__ = _on_demand(
             "kaiser", "load", "packbits", "printoptions", "save", "savez", "set_printoptions", "unpackbits",
         ),
     },
-    later=("fft", "polyfit", "roots"),
+    submodules=("fft",),
+    later=("polyfit", "roots"),
 )  # fmt: skip
