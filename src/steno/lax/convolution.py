@@ -9,7 +9,7 @@ from typing import Any
 from steno.lax.contraction import PrecisionLike, canonical_precision, dot_general
 from steno.lax.operands import Array, ArrayLike, DTypeLike, Shape, as_operand, check_dtype, integers
 from steno.lax.shape import reshape, rev, transpose
-from steno.lax.windowed import explicit_padding, padtype_to_pads
+from steno.lax.windowed import padtype_to_pads
 from steno.ops.convolution import ConvDimensionNumbers, conv_general_dilated as conv_general_dilated_p, standard
 from steno.ops.reduce_window import window_patches
 from steno.ops.sliding import dilated, slid
@@ -69,6 +69,16 @@ def _per_axis(name: str, given: Sequence[int] | None, rank: int) -> Shape:
     return out
 
 
+def _pairs(fun: str, padding: Any, rank: int) -> tuple[tuple[int, int], ...]:
+    try:
+        pads = tuple((int(low), int(high)) for low, high in padding)
+    except (TypeError, ValueError):
+        raise ValueError(f"padding argument to {fun} should be a string or a sequence of (low, high) pairs, got {padding}") from None
+    if len(pads) != rank:
+        raise TypeError(f"Wrong number of explicit pads for convolution: expected {rank}, got {len(pads)}.")
+    return pads
+
+
 def conv_general_dilated(
     lhs: Array,
     rhs: Array,
@@ -92,13 +102,15 @@ def conv_general_dilated(
     x, y = as_operand(fun, lhs, 0), as_operand(fun, rhs, 1)
     dn = conv_dimension_numbers(x.aval.shape, y.aval.shape, dimension_numbers)
     if x.aval.ndim != y.aval.ndim or x.aval.ndim < 2:
-        raise TypeError(f"convolution requires lhs and rhs ndim to be equal, and two at least, got {x.aval.ndim} and {y.aval.ndim}.")
+        raise ValueError(
+            f"{fun} lhs and rhs must have the same number of dimensions, two at least, got shapes {x.aval.shape} and {y.aval.shape}"
+        )
     rank = x.aval.ndim - 2
     strides = integers(fun, "window_strides", window_strides)
     if len(strides) != rank:
         raise ValueError(f"{fun} window and window_strides must have the same number of dimensions, but got {rank} and {len(strides)}")
     bases, dilations = _per_axis("lhs_dilation", lhs_dilation, rank), _per_axis("rhs_dilation", rhs_dilation, rank)
-    if isinstance(padding, str):
+    if isinstance(padding, str) or hasattr(padding, "name"):
         if any(n != 1 for n in bases):
             raise ValueError(
                 "String padding is not implemented for transposed convolution using this op. Please either exactly specify the required "
@@ -108,12 +120,7 @@ def conv_general_dilated(
         windows = [dilated(y.aval.shape[d], k) for d, k in zip(dn.rhs_spec[2:], dilations, strict=False)]
         pads = tuple(padtype_to_pads(sizes, windows, strides, padding))
     else:
-        try:
-            pads = tuple((int(low), int(high)) for low, high in padding)
-        except (TypeError, ValueError):
-            raise ValueError(f"padding argument to {fun} should be a string or a sequence of (low, high) pairs, got {padding}") from None
-        if len(pads) != rank:
-            raise TypeError(f"Wrong number of explicit pads for convolution: expected {rank}, got {len(pads)}.")
+        pads = _pairs(fun, padding, rank)
     wanted = None if preferred_element_type is None else check_dtype(preferred_element_type, fun)
     return conv_general_dilated_p(
         x, y, window_strides=strides, padding=pads, lhs_dilation=bases, rhs_dilation=dilations, dimension_numbers=dn,
@@ -195,7 +202,7 @@ def conv_transpose(
     if isinstance(padding, str):
         pads: Any = [_transposed_padding(k, s, padding) for k, s in zip(windows, strides, strict=True)]
     else:
-        pads = explicit_padding("conv_transpose", padding, windows, windows, strides)
+        pads = _pairs("conv_transpose", padding, rank)
         if use_consistent_padding:
             pads = [(k - 1 - low, k - 1 - high) for k, (low, high) in zip(windows, pads, strict=True)]
     if transpose_kernel:
@@ -228,8 +235,11 @@ def conv_general_dilated_patches(
     dn = conv_dimension_numbers(x.aval.shape, (1, 1, *window), dimension_numbers)
     strides = integers(fun, "window_strides", window_strides)
     bases, dilations = _per_axis("lhs_dilation", lhs_dilation, rank), _per_axis("rhs_dilation", rhs_dilation, rank)
-    sizes = [dilated(x.aval.shape[d], k) for d, k in zip(dn.lhs_spec[2:], bases, strict=True)]
-    pads = explicit_padding(fun, padding, sizes, [dilated(n, k) for n, k in zip(window, dilations, strict=True)], strides)
+    if isinstance(padding, str) or hasattr(padding, "name"):
+        sizes = [dilated(x.aval.shape[d], k) for d, k in zip(dn.lhs_spec[2:], bases, strict=True)]
+        pads = tuple(padtype_to_pads(sizes, [dilated(n, k) for n, k in zip(window, dilations, strict=True)], strides, padding))
+    else:
+        pads = _pairs(fun, padding, rank)
     patches = window_patches(
         transpose(x, dn.lhs_spec), fill="zero", window_dimensions=(1, 1, *window), window_strides=(1, 1, *strides),
         padding=((0, 0), (0, 0), *pads), base_dilation=(1, 1, *bases), window_dilation=(1, 1, *dilations),

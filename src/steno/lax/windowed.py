@@ -50,7 +50,7 @@ def padtype_to_pads(
 
 
 def explicit_padding(fun: str, padding: Any, sizes: Sequence[int], windows: Sequence[int], strides: Sequence[int]) -> tuple[tuple[int, int], ...]:
-    """A padding argument as (low, high) of each axis. `sizes` and `windows` are dilated. ValueError for another number of pairs."""
+    """A padding argument as (low, high) of each axis. `windows` are dilated. ValueError for another number of pairs."""
     if isinstance(padding, str) or hasattr(padding, "name"):
         return tuple(padtype_to_pads(sizes, windows, strides, padding))
     try:
@@ -79,10 +79,9 @@ def _window_parameters(shape: Shape, window: Sequence[int], strides: Any, paddin
         if len(given) != rank:
             raise TypeError(f"reduce_window: {name} must have one entry for each axis of the operand, of shape {shape}, got {given}")
         if any(n < 1 for n in given):
-            raise TypeError(f"reduce_window: every element of {name} must be strictly positive, got {given}")
-    sizes = [dilated(n, d) for n, d in zip(shape, out["base_dilation"], strict=True)]
+            raise TypeError(f"reduce_window: {name} must have every element be strictly positive, got {given}")
     windows = [dilated(n, d) for n, d in zip(out["window_dimensions"], out["window_dilation"], strict=True)]
-    out["padding"] = explicit_padding("reduce_window", padding, sizes, windows, out["window_strides"])
+    out["padding"] = explicit_padding("reduce_window", padding, shape, windows, out["window_strides"])
     return out
 
 
@@ -112,7 +111,7 @@ def reduce_window(
     window_dilation: Sequence[int] | None = None,
 ) -> Any:
     """Folds the windows of (trees of) arrays by a computation on scalars, from the initial value on, which must be neutral where padding is
-    to make no difference. `padding`: "VALID", "SAME", "SAME_LOWER" or (low, high) of each axis; `base_dilation`, `window_dilation`: distances
+    to make no difference. `padding`: "VALID", "SAME", "SAME_LOWER" (of the operand as if it were not dilated) or (low, high) of each axis; `base_dilation`, `window_dilation`: distances
     of neighbours in the operand and in the window.
 
     Sums, maxima and minima from their neutral elements have derivatives as fast as themselves, other folds those of a loop."""
@@ -140,7 +139,7 @@ def reduce_window(
         left, right = tree_unflatten(tree, args[: len(xs)]), tree_unflatten(tree, args[len(xs) :])
         out, out_tree = tree_flatten(computation(left, right))
         if out_tree != tree:
-            raise TypeError(f"reduce_window: the computation must return what it takes, of structure {tree}, got {out_tree}")
+            raise ValueError(f"reduce_window output must have the same tree structure as the operands, {tree}, got {out_tree}")
         return [as_operand("reduce_window", y) for y in out]
 
     program = trace_to_jaxpr(flat, scalars + scalars)

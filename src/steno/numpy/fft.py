@@ -51,7 +51,7 @@ def _fft(fun: str, kind: FftType, a: ArrayLike, s: Sequence[int] | None, axes: S
         raise ValueError(f"{fun}: axis {next(k for k in named if not -x.ndim <= k < x.ndim)} is out of bounds for array of dimension {x.ndim}")
     own = tuple(k % x.ndim for k in named)
     if len(set(own)) != len(own):
-        raise ValueError(f"jax.numpy.fft.{fun} does not support repeated axes. Got axes {tuple(named)}.")
+        raise ValueError(f"jax.numpy.fft.{fun} does not support repeated axes. Got axes {axes}.")
     if not own:
         return x
     lengths = _lengths(fun, kind, x.shape, s, own)
@@ -192,23 +192,31 @@ def ihfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None =
 
 def fftfreq(n: int, d: ArrayLike = 1.0, *, dtype: DTypeLike | None = None, device: Any = None) -> Array:
     """The frequencies of `fft`'s numbers, in cycles per unit of the distance `d` of samples: 0, 1, ..., -2, -1 over d n."""
-    n = operator.index(int(n)) if isinstance(n, float) and n == int(n) else operator.index(n)
+    n = _count("fftfreq", n)
     k = np.concatenate([np.arange((n - 1) // 2 + 1), np.arange(-(n // 2), 0)]) if n > 0 else np.zeros(0, int)
-    return _scaled(k, n, d, dtype)
+    return _scaled("fftfreq", k, n, d, dtype)
 
 
 def rfftfreq(n: int, d: ArrayLike = 1.0, *, dtype: DTypeLike | None = None, device: Any = None) -> Array:
     """The frequencies of `rfft`'s numbers: 0, 1, ..., n // 2 over d n."""
-    n = operator.index(int(n)) if isinstance(n, float) and n == int(n) else operator.index(n)
-    return _scaled(np.arange(n // 2 + 1), n, d, dtype)
+    n = _count("rfftfreq", n)
+    return _scaled("rfftfreq", np.arange(n // 2 + 1), n, d, dtype)
 
 
-def _scaled(k: np.ndarray, n: int, d: Any, dtype: Any) -> Array:
+def _count(fun: str, n: Any) -> int:
+    if isinstance(n, list | tuple):
+        raise ValueError(f"The n argument of jax.numpy.fft.{fun} only takes an int. Got n = {n}.")
+    return operator.index(int(n)) if isinstance(n, float) and n == int(n) else operator.index(n)
+
+
+def _scaled(fun: str, k: np.ndarray, n: int, d: Any, dtype: Any) -> Array:
+    if isinstance(d, list | tuple):
+        raise ValueError(f"The d argument of jax.numpy.fft.{fun} only takes a single value. Got d = {d}.")
     wanted = dtypes.canonical(dtypes.float64) if dtype is None else dtypes.canonical(dtypes.as_dtype(dtype))
-    positions = p.convert_element_type_p(as_array("fftfreq", k.astype(np.int32)), new_dtype=wanted, weak_type=False, sharding=None)
-    spacing = as_array("fftfreq", d)
+    positions = p.convert_element_type_p(as_array(fun, k.astype(np.int32)), new_dtype=wanted, weak_type=False, sharding=None)
+    spacing = as_array(fun, d)
     if dtypes.is_complex(spacing.aval.dtype):
-        raise TypeError("fftfreq: the distance of samples must be real, got a complex number")
+        raise TypeError(f"{fun}: the distance of samples must be real, got a complex number")
     spacing = p.convert_element_type_p(spacing, new_dtype=wanted, weak_type=False, sharding=None)
     total = p.mul_p(spacing, const(n, wanted))
     return lax.div(positions, lax.broadcast_in_dim(total, positions.shape, ()) if total.ndim == 0 else total)

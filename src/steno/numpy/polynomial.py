@@ -170,7 +170,7 @@ def _convolve(fun: str, a: ArrayLike, v: ArrayLike, mode: str, precision: Any, p
     x, y = as_array(fun, a, 0), as_array(fun, v, 1)
     if x.ndim != 1 or y.ndim != 1:
         raise ValueError(f"{fun}: expected vectors, got shapes {x.shape} and {y.shape}")
-    x, y = promoted_inexact(fun, x, y)
+    x, y = promoted_inexact(fun, x, y) if preferred is None else promoted(fun, x, y)
     if x.shape[0] == 0 or y.shape[0] == 0:
         raise ValueError(f"{fun}: vectors must not be empty, got shapes {x.shape} and {y.shape}")
     swapped = x.shape[0] < y.shape[0]

@@ -163,7 +163,12 @@ def _typ(x: ShapedArray, y: ShapedArray, *, preferred_element_type: Any, **param
             f"{op}: preferred_element_type must be of the operands' kind (or floating, for integers), got {dtypes.name(wanted)} for "
             f"{dtypes.name(x.dtype)}"
         )
-    if own == given and dtypes.itemsize_bits(wanted) < dtypes.itemsize_bits(x.dtype):
+    if own in "iu" and given in "iu" and own != given:
+        raise TypeError(
+            f"{op}: `preferred_element_type` must have the same signedness as the original type, got {dtypes.name(wanted)} for "
+            f"{dtypes.name(x.dtype)}"
+        )
+    if dtypes.itemsize_bits(wanted) < dtypes.itemsize_bits(x.dtype):
         raise TypeError(
             f"{op}: `preferred_element_type` must not be narrower than the original type, got {dtypes.name(wanted)} for "
             f"{dtypes.name(x.dtype)}"
@@ -225,7 +230,12 @@ def _unrolled_lower(avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedA
                 at = _placed(dn.lhs_spec, [sample, first + c, *(t.at for t in taps)])
                 x = reads[0](at, guard)
                 x = x if guard is None else b.select(guard, x, zero)
-                y = reads[1](_placed(dn.rhs_spec, [feature, Index(c), *(t.element for t in taps)]))
+                place = _placed(dn.rhs_spec, [feature, Index(c), *(t.element for t in taps)])
+                if all(t.element.hi < a.window for t, a in zip(taps, g.axes, strict=True)):
+                    y = reads[1](place)
+                else:  # where there is no tap the element may not exist
+                    assert guard is not None
+                    y = b.select(guard, reads[1](place, guard), zero)
                 acc = b.fma(x, y, acc) if fused else b.add(acc, b.mul(x, y))
         return acc
 
@@ -458,6 +468,10 @@ def _batch(axis: Axis, args: Sequence[Any], dims: Sequence[int | None], **params
     out_batch, out_feature = dn.out_spec[:2]
     groups, batches = params["feature_group_count"], params["batch_group_count"]
     size = axis.size
+    if not size:
+        elements = [x.aval.update(shape=tuple(n for k, n in enumerate(x.shape) if k != dim)) for x, dim in zip(args, dims, strict=True)]
+        one = _typ(*elements, **params)
+        return rules.full((0, *one.shape), 0, one.dtype), 0
     if d is not None and e is not None:
         w = _merge_axis(y, e, rhs_out)
         if batches > 1:

@@ -57,10 +57,12 @@ def _typ(x: ShapedArray, *, fft_type: FftType, fft_lengths: Shape) -> ShapedArra
     half = (*fft_lengths[:-1], fft_lengths[-1] // 2 + 1) if rank and fft_lengths[-1] else fft_lengths
     wanted = half if fft_type == FftType.IRFFT else fft_lengths
     if last != wanted:
-        raise ValueError(
-            f"{fft_type.name} input shape {x.shape} minor dimensions must be equal to "
-            f"{'fft_lengths' if wanted == fft_lengths else 'fft_lengths with the last halved and one more,'} {wanted}"
-        )
+        if fft_type == FftType.IRFFT:
+            raise ValueError(
+                f"IRFFT input shape {x.shape} minor dimensions must be equal to all except the last fft_length, got fft_lengths={fft_lengths}, "
+                f"and the last to half of that and one more: {wanted}"
+            )
+        raise ValueError(f"{fft_type.name} input shape {x.shape} minor dimensions must be equal to fft_lengths {fft_lengths}")
     if fft_type == FftType.RFFT:
         return ShapedArray((*batch, *half), _COMPLEX[x.dtype])
     if fft_type == FftType.IRFFT:

@@ -65,7 +65,7 @@ def check_windows(op: str, x: ShapedArray, params: dict[str, Any]) -> None:
         if len(given) != x.ndim:
             raise TypeError(f"{op}: {name} must have one entry for each axis, got {given} for an operand of shape {x.shape}")
         if name != "padding" and any(n < 1 for n in given):
-            raise TypeError(f"{op}: every element of {name} must be strictly positive, got {given}")
+            raise TypeError(f"{op}: {name} must have every element be strictly positive, got {given}")
 
 
 def with_axis(params: dict[str, Any], dim: int) -> dict[str, Any]:

@@ -120,6 +120,8 @@ def _several(
 ) -> Array:  # fmt: skip
     _check(fun, type, norm)
     (y,) = promoted_inexact(fun, x)
+    if s is not None and len(s) > y.ndim:
+        raise ValueError(f"{fun}: s must have at most x.ndim ({y.ndim}) elements, got {len(s)}")
     if axes is None:
         axes = tuple(range(y.ndim))[-len(s) :] if s is not None else tuple(range(y.ndim))
     own = [_axis(a, y.ndim) for a in axes]
