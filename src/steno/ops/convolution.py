@@ -305,7 +305,7 @@ def plan(g: Geometry, dtype: Any) -> Plan:
     batch = (g.batch, lhs[dn.lhs_spec[0]], out[dn.out_spec[0]])
     split = g.batch * lhs[dn.lhs_spec[0]] if g.by_batch else g.channels * lhs[dn.lhs_spec[1]]
     programs = []
-    by_positions = g.features < 2 * FEW_FEATURES and dtypes.kind(dtype) == "f"
+    by_positions = dtypes.kind(dtype) == "f"
     for chosen in itertools.product(*phases):
         axes = [batch]
         lhs0 = out0 = 0
@@ -314,7 +314,7 @@ def plan(g: Geometry, dtype: Any) -> Plan:
             lhs0 += low[d] * lhs[d]
             out0 += p.first * out[e]
         rows = _merged(axes)
-        by_positions = by_positions and any(n >= 16 and step == 1 for n, step, _ in rows)
+        by_positions = by_positions and any(_lanes_are_positions(g.features, out[dn.out_spec[1]] == 1, *r) for r in rows)
         taps = [
             [(at * lhs[d], j * rhs[e]) for at, j in p.taps] for p, d, e in zip(chosen, dn.lhs_spec[2:], dn.rhs_spec[2:], strict=True)
         ]  # fmt: skip
@@ -330,11 +330,26 @@ def plan(g: Geometry, dtype: Any) -> Plan:
         meta += [dtype.itemsize, rank, *(v for d in range(rank) for v in (g.lhs[d], padded[d], low[d]))]
     meta += [len(programs), len(g.axes)]
     for lhs0, out0, rows, taps in programs:
-        row = max((r for r in rows if not by_positions or r[1] == 1), key=lambda r: r[0])
+        row = max(rows, key=lambda r: (r[1] == 1 and r[0] >= 12, r[0]) if by_positions else r[0])
         meta += [lhs0, out0, len(rows), *(v for r in rows if r is not row for v in r), *row]
         for pairs in taps:
             meta += [len(pairs), *(v for pair in pairs for v in pair)]
     return Plan(tuple(meta), tuple(padded) if pads else None)
+
+
+def _lanes_are_positions(features: int, features_are_neighbours: bool, count: int, step: int, out_step: int) -> bool:
+    """Whether vectors had better run along an axis of positions than along the features: they must be neighbours in lhs, and should be in
+    the result. Sixteen lanes are presumed."""
+    if step != 1 or count < 12:
+        return False
+    if features_are_neighbours or out_step != 1:
+        return features < 2 * FEW_FEATURES and count >= 16
+    return _filled(count) >= 0.7 * _filled(features)
+
+
+def _filled(n: int) -> float:
+    """What part of the lanes of vectors of sixteen n elements fill."""
+    return n / (-(-n // 16) * 16)
 
 
 def _merged(axes: Sequence[tuple[int, int, int]]) -> list[tuple[int, int, int]]:

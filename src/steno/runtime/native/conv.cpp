@@ -159,19 +159,16 @@ bool vectorised(const ConvJob &j, const ConvPhase &p, const T *lhs, const T *rhs
 #if defined(__x86_64__)
     using Wide = std::conditional_t<std::is_same_v<T, float>, avx512::F32, avx512::F64>;
     using Narrow = std::conditional_t<std::is_same_v<T, float>, avx2::F32, avx2::F64>;
-    if (j.by_positions) {
-        if (has_avx512())
-            avx512::conv_by_positions<Wide>(j, p, lhs, rhs, n, c, c_row, tiles.data(), count);
-        else
-            avx2::conv_by_positions<Narrow>(j, p, lhs, rhs, n, c, c_row, tiles.data(), count);
-    } else {
+    if (j.by_positions)
+        done = has_avx512() ? avx512::conv_by_positions<Wide>(j, p, lhs, rhs, n, c, c_row, tiles.data(), count, pack_buffer)
+                            : avx2::conv_by_positions<Narrow>(j, p, lhs, rhs, n, c, c_row, tiles.data(), count, pack_buffer);
+    else
         done = has_avx512() ? avx512::conv_by_features<Wide>(j, p, lhs, rhs, n, c, c_row, tiles.data(), count, pack_buffer)
                             : avx2::conv_by_features<Narrow>(j, p, lhs, rhs, n, c, c_row, tiles.data(), count, pack_buffer);
-    }
 #else
     using V = std::conditional_t<std::is_same_v<T, float>, portable::F32, portable::F64>;
     if (j.by_positions)
-        portable::conv_by_positions<V>(j, p, lhs, rhs, n, c, c_row, tiles.data(), count);
+        done = portable::conv_by_positions<V>(j, p, lhs, rhs, n, c, c_row, tiles.data(), count, pack_buffer);
     else
         done = portable::conv_by_features<V>(j, p, lhs, rhs, n, c, c_row, tiles.data(), count, pack_buffer);
 #endif
@@ -324,11 +321,12 @@ void cut(const ConvJob &j, ConvPhase &p) {
     p.tiles = p.across;
     for (const ConvAxis &a : p.axes) p.tiles *= a.count;
     p.columns = std::min<int64_t>(j.features, 512);
-    int64_t wanted = std::max<int64_t>(1, (int64_t(1) << 16) / (p.columns * p.height));
-    int64_t share = (p.tiles * j.groups + 7) / 8;  // some eight pieces at least, for threads to share
+    // Each piece packs its weights, so pieces are large; but the memory for a piece that is computed aside stays in the caches.
+    int64_t threads = steno::num_threads(), wanted = std::max<int64_t>(1, (int64_t(1) << 16) / (p.columns * p.height));
+    int64_t share = (p.tiles * j.groups + 2 * threads - 1) / (2 * threads);
     p.chunk = std::max<int64_t>(1, std::min({wanted, share, p.tiles}));
     p.chunks = (p.tiles + p.chunk - 1) / p.chunk;
-    if (p.chunks * j.groups < 4) p.columns = std::min<int64_t>(p.columns, (j.features / 4 + 31) / 32 * 32 + 32);
+    if (p.chunks * j.groups < threads) p.columns = std::min(p.columns, ((j.features + threads - 1) / threads + 31) / 32 * 32);
     p.column_pieces = (j.features + p.columns - 1) / p.columns;
 }
 
