@@ -15,22 +15,26 @@ from steno.ops.reduce_window import window_patches
 from steno.ops.sliding import dilated, slid
 
 ConvGeneralDilatedDimensionNumbers = Any
-"""None (batch or out feature, feature, spatial axes in order), three strings such as ("NHWC", "HWIO", "NHWC"), or a ConvDimensionNumbers."""
+"""None (batch or out feature, feature, spatial axes in order), three strings such as ("NHWC", "HWIO", "NHWC"), or ConvDimensionNumbers."""
 
 Padding = str | Sequence[tuple[int, int]]
 
 
 def conv_general_permutations(dimension_numbers: Sequence[str]) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-    """Three strings, one for each of lhs, rhs and the result, as the axes of (batch or out feature, feature, spatial axes in order of rhs's).
+    """Three strings, one for each of lhs, rhs and the result, as the axes of (batch or out feature, feature, spatial axes in rhs's order).
     TypeError for strings that do not agree."""
     lhs, rhs, out = dimension_numbers
     for k, (text, letters) in enumerate(zip(dimension_numbers, (("N", "C"), ("O", "I"), ("N", "C")), strict=True)):
         if len(set(text)) != len(text):
             raise TypeError(f"convolution dimension_numbers[{k}] cannot have duplicate characters, got {text}.")
         if any(c not in text for c in letters):
-            raise TypeError(f"convolution dimension_numbers[{k}] must contain the characters '{letters[0]}' and '{letters[1]}', got {text}.")
+            raise TypeError(
+                f"convolution dimension_numbers[{k}] must contain the characters '{letters[0]}' and '{letters[1]}', got {text}."
+            )
     if not set(lhs) - {"N", "C"} == set(rhs) - {"O", "I"} == set(out) - {"N", "C"}:
-        raise TypeError(f"convolution dimension_numbers elements must each have the same set of spatial characters, got {tuple(dimension_numbers)}.")
+        raise TypeError(
+            f"convolution dimension_numbers elements must each have the same set of spatial characters, got {tuple(dimension_numbers)}."
+        )
     spatial = [c for c in rhs if c not in "OI"]
     return (
         tuple(lhs.index(c) for c in ("N", "C", *spatial)),
@@ -272,7 +276,9 @@ def conv_general_dilated_local(
         x, filter_shape, window_strides, padding, lhs_dilation, rhs_dilation, ConvDimensionNumbers(dn.lhs_spec, dn.rhs_spec, dn.out_spec)
     )
     batch_and_spatial = tuple(dn.out_spec[2:]), tuple(dn.rhs_spec[2:])
-    product = dot_general(patches, y, (((dn.out_spec[1],), (dn.rhs_spec[1],)), batch_and_spatial), precision)  # (spatial..., batch, feature)
+    product = dot_general(
+        patches, y, (((dn.out_spec[1],), (dn.rhs_spec[1],)), batch_and_spatial), precision
+    )  # (spatial..., batch, feature)
     rank = len(dn.out_spec) - 2
     order = [0] * (rank + 2)
     order[dn.out_spec[0]], order[dn.out_spec[1]] = rank, rank + 1

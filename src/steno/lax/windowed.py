@@ -49,7 +49,9 @@ def padtype_to_pads(
     return out
 
 
-def explicit_padding(fun: str, padding: Any, sizes: Sequence[int], windows: Sequence[int], strides: Sequence[int]) -> tuple[tuple[int, int], ...]:
+def explicit_padding(
+    fun: str, padding: Any, sizes: Sequence[int], windows: Sequence[int], strides: Sequence[int]
+) -> tuple[tuple[int, int], ...]:
     """A padding argument as (low, high) of each axis. `windows` are dilated. ValueError for another number of pairs."""
     if isinstance(padding, str) or hasattr(padding, "name"):
         return tuple(padtype_to_pads(sizes, windows, strides, padding))
@@ -111,10 +113,11 @@ def reduce_window(
     window_dilation: Sequence[int] | None = None,
 ) -> Any:
     """Folds the windows of (trees of) arrays by a computation on scalars, from the initial value on, which must be neutral where padding is
-    to make no difference. `padding`: "VALID", "SAME", "SAME_LOWER" (of the operand as if it were not dilated) or (low, high) of each axis; `base_dilation`, `window_dilation`: distances
-    of neighbours in the operand and in the window.
+    to make no difference.
 
-    Sums, maxima and minima from their neutral elements have derivatives as fast as themselves, other folds those of a loop."""
+    padding: "VALID", "SAME", "SAME_LOWER" (of the operand as if it were not dilated) or (low, high) of each axis; base_dilation,
+    window_dilation: distances of neighbours in the operand and in the window. Sums, maxima and minima from their neutral elements have
+    derivatives as fast as themselves, other folds those of a loop."""
     xs, tree = tree_flatten(operand)
     starts, start_tree = tree_flatten(init_value)
     if tree != start_tree:

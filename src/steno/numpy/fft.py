@@ -48,7 +48,9 @@ def _fft(fun: str, kind: FftType, a: ArrayLike, s: Sequence[int] | None, axes: S
         axes = range(x.ndim - count, x.ndim)
     named = [operator.index(k) for k in axes]
     if any(not -x.ndim <= k < x.ndim for k in named):
-        raise ValueError(f"{fun}: axis {next(k for k in named if not -x.ndim <= k < x.ndim)} is out of bounds for array of dimension {x.ndim}")
+        raise ValueError(
+            f"{fun}: axis {next(k for k in named if not -x.ndim <= k < x.ndim)} is out of bounds for array of dimension {x.ndim}"
+        )
     own = tuple(k % x.ndim for k in named)
     if len(set(own)) != len(own):
         raise ValueError(f"jax.numpy.fft.{fun} does not support repeated axes. Got axes {axes}.")
@@ -247,6 +249,6 @@ def _shift(fun: str, x: ArrayLike, axes: int | Sequence[int] | None, by: Any) ->
 
 
 __all__ = [
-    "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifft2", "ifftn", "ifftshift", "ihfft", "irfft", "irfft2", "irfftn", "rfft",
-    "rfft2", "rfftfreq", "rfftn",
+    "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifft2", "ifftn", "ifftshift", "ihfft", "irfft", "irfft2", "irfftn",
+    "rfft", "rfft2", "rfftfreq", "rfftn",
 ]  # fmt: skip

@@ -190,7 +190,8 @@ def _convolve(fun: str, a: ArrayLike, v: ArrayLike, mode: str, precision: Any, p
     else:
         raise ValueError(f"{fun}: mode must be 'full', 'same' or 'valid', got {mode!r}")
     out = conv_general_dilated(
-        lax.reshape(x, (1, 1, n)), lax.reshape(kernel, (1, 1, m)), (1,), ((low, high),), precision=precision, preferred_element_type=preferred
+        lax.reshape(x, (1, 1, n)), lax.reshape(kernel, (1, 1, m)), (1,), ((low, high),), precision=precision,
+        preferred_element_type=preferred,
     )  # fmt: skip
     out = lax.reshape(out, (n + low + high - m + 1,))
     return lax.rev(out, (0,)) if swapped and fun == "correlate" else out

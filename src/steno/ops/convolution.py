@@ -1,26 +1,26 @@
 """Convolutions: sums of products over sliding windows and the features of a group, for any layout, strides, dilations and groups.
 
 Each result is, for each block of 256 consecutive k, one chain of fused multiply-adds in ascending k that starts at zero, and the blocks are
-added in order; k runs over the window's taps in row-major order and for each over the features of the group (`runtime/native/conv.h`). So the
-result does not depend on layout, threads or vector width. Narrow floats are multiplied and summed in float32, integers of fewer than 32 bits
-in int32. Padding is zero: a weight that is infinite or NaN meets it as it meets any zero.
+added in order; k runs over the window's taps in row-major order and for each over the features of the group (`runtime/native/conv.h`). So
+the result does not depend on layout, threads or vector width. Narrow floats are multiplied and summed in float32, integers of fewer than 32
+bits in int32. Padding is zero: a weight that is infinite or NaN meets it as it meets any zero.
 
-Few products for each result become straight-line code, which fuses with what is around it; the rest calls `steno_conv` with a plan in which all
-layouts are strides, so that nothing but padding moves in memory.
+Few products for each result become straight-line code, which fuses with what is around it; the rest calls `steno_conv` with a plan in which
+all layouts are strides, so that nothing but padding moves in memory.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, final
 
 import numpy as np
 
 from steno.core import dtypes
 from steno.core.aval import ShapedArray
-from steno.core.op import OPS, Op
+from steno.core.op import Op
 from steno.core.record import record
 from steno.ir.expr import Builder, Expr, Scalar
 from steno.ir.index import Index, row_major
@@ -30,7 +30,7 @@ from steno.ops.families import converted
 from steno.ops.reduce_window import _patches_oracle
 from steno.ops.samples import sample_dtypes, small
 from steno.ops.shape import all_weak, rev
-from steno.ops.sliding import Shape, Sliding, axes_of, both, counts, dilated, slid, taps_at_most
+from steno.ops.sliding import Shape, Sliding, axes_of, both, counts, dilated, taps_at_most
 from steno.transforms import rules
 from steno.transforms.rules import Axis, Linear, by_argument, by_operand
 
@@ -137,7 +137,9 @@ def _check(x: ShapedArray, y: ShapedArray, params: dict[str, Any]) -> None:
         )
     for name, count in (("feature_group_count", groups), ("batch_group_count", batches)):
         if out % count:
-            raise ValueError(f"{op} rhs output feature dimension size must be a multiple of {name}, but {out} is not a multiple of {count}.")
+            raise ValueError(
+                f"{op} rhs output feature dimension size must be a multiple of {name}, but {out} is not a multiple of {count}."
+            )
     if x.shape[dn.lhs_spec[0]] % batches:
         raise ValueError(
             f"{op} batch_group_count must divide lhs batch dimension size, but {batches} does not divide {x.shape[dn.lhs_spec[0]]}."
@@ -499,7 +501,9 @@ def _batch(axis: Axis, args: Sequence[Any], dims: Sequence[int | None], **params
             z = conv_general_dilated(_merge_axis(x, d, lhs_batch), y, **params)
         else:  # the new axis goes inside the groups of the batch
             moved = rules.move_axis(x, d, lhs_batch + 1)
-            split = rules.reshape(moved, (*moved.shape[:lhs_batch], batches, moved.shape[lhs_batch] // batches, *moved.shape[lhs_batch + 1 :]))
+            split = rules.reshape(
+                moved, (*moved.shape[:lhs_batch], batches, moved.shape[lhs_batch] // batches, *moved.shape[lhs_batch + 1 :])
+            )
             z = conv_general_dilated(_flat(rules.move_axis(split, lhs_batch + 2, lhs_batch + 1), lhs_batch, 3), y, **params)
         return _split_axis(z, out_batch, size), out_batch
     count = groups * batches

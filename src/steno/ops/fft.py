@@ -1,7 +1,7 @@
 """Discrete Fourier transforms over the last one to three axes.
 
-The transforms are NumPy's pocketfft, whose compiled loops `runtime/native/fft.cpp` calls without Python, one axis at a time and the rows split
-over threads; each row is transformed alone, so the result does not depend on threads."""
+The transforms are NumPy's pocketfft, whose compiled loops `runtime/native/fft.cpp` calls without Python, one axis at a time and the rows
+split over threads; each row is transformed alone, so the result does not depend on threads."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ def _typ(x: ShapedArray, *, fft_type: FftType, fft_lengths: Shape) -> ShapedArra
     if last != wanted:
         if fft_type == FftType.IRFFT:
             raise ValueError(
-                f"IRFFT input shape {x.shape} minor dimensions must be equal to all except the last fft_length, got fft_lengths={fft_lengths}, "
-                f"and the last to half of that and one more: {wanted}"
+                f"IRFFT input shape {x.shape} minor dimensions must be equal to all except the last fft_length, got "
+                f"fft_lengths={fft_lengths}, and the last to half of that and one more: {wanted}"
             )
         raise ValueError(f"{fft_type.name} input shape {x.shape} minor dimensions must be equal to fft_lengths {fft_lengths}")
     if fft_type == FftType.RFFT:
@@ -141,7 +141,11 @@ def _expand(x: Any, *, fft_type: FftType, fft_lengths: Shape) -> Any:
     first = len(shape) - rank
     out = _typ(x.aval, fft_type=fft_type, fft_lengths=fft_lengths)
     if not rank or not out.size:
-        return rules.full(out.shape, 0, out.dtype) if rank else OPS["convert_element_type"](x, new_dtype=out.dtype, weak_type=False, sharding=None)
+        return (
+            rules.full(out.shape, 0, out.dtype)
+            if rank
+            else OPS["convert_element_type"](x, new_dtype=out.dtype, weak_type=False, sharding=None)
+        )
     if x.dtype in _COMPLEX and fft_type == FftType.FFT:  # half of it, and its mirror image
         n = fft_lengths[-1]
         x = fft_mirror(fft_along(x, fft_type=FftType.RFFT, axis=len(shape) - 1, length=n), length=n)
@@ -205,7 +209,10 @@ def _batch(axis: Axis, args: Sequence[Any], dims: Sequence[int], **params: Any) 
 
 def _samples() -> Iterable[Any]:
     rng = np.random.default_rng(7)
-    shapes = [((5,), 1), ((8,), 1), ((1,), 1), ((2,), 1), ((3, 7), 1), ((3, 4), 2), ((2, 3, 5), 2), ((2, 3, 4), 3), ((2, 2, 3, 5), 3), ((97,), 1), ((2, 210), 1), ((0, 4), 1), ((3, 0), 1), ((2, 3), 0)]  # fmt: skip
+    shapes = [
+        ((5,), 1), ((8,), 1), ((1,), 1), ((2,), 1), ((3, 7), 1), ((3, 4), 2), ((2, 3, 5), 2), ((2, 3, 4), 3), ((2, 2, 3, 5), 3), ((97,), 1),
+        ((2, 210), 1), ((0, 4), 1), ((3, 0), 1), ((2, 3), 0),
+    ]  # fmt: skip
     for shape, rank in shapes:
         lengths = shape[len(shape) - rank :]
         for kind in FftType:

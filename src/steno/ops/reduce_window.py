@@ -1,6 +1,6 @@
 """Folds over sliding windows: sums and extrema, folds by a computation, and the windows themselves as an array.
 
-Sums and extrema fold one axis after the other, the last one first, each in ascending order of window elements (of more than `UNROLLED` of
+Sums and extrema fold one axis after the other, the last one first, each in ascending order of window elements (of more than `ALONG` of
 them in the canonical order of reductions); window elements that lie outside the operand, or between its dilated elements, are the neutral
 element. Narrow floats are folded in float32 and rounded once. Folds by a computation begin with the initial value, go through the window in
 row-major order, and leave out what lies outside.
@@ -34,10 +34,12 @@ from steno.transforms import rules
 from steno.transforms.batching import batch_flat
 from steno.transforms.forward import jvp_flat
 from steno.transforms.linearize import linearize_flat
-from steno.transforms.rules import LINEAR, ZERO as NO_DERIVATIVE, Axis, ForOp, Linear, Zero, align, by_operand, zero_of
+from steno.transforms.rules import LINEAR, Axis, ForOp, Linear, Zero, align, by_operand, zero_of
 
 UNROLLED = 32
 """Windows of so many taps are folded by straight-line code, which fuses with what is around it."""
+ALONG = 128
+"""So are windows along one axis of so many."""
 
 _PARAMETERS = ("window_dimensions", "window_strides", "padding", "base_dilation", "window_dilation")
 
@@ -163,7 +165,10 @@ def _window_samples(shapes: Sequence[Shape] = ((3, 4), (2, 5, 3), (7,))) -> Iter
     """Shapes with window parameters of all kinds."""
     for shape in shapes:
         n = len(shape)
-        for k, s, p, bd, wd in [(2, 1, 0, 1, 1), (2, 2, 0, 1, 1), (3, 2, 1, 1, 1), (3, 1, 2, 2, 1), (2, 3, 1, 2, 2), (3, 2, 1, 2, 1), (2, 1, 1, 3, 2), (3, 4, 2, 2, 3)]:  # fmt: skip
+        for k, s, p, bd, wd in [
+            (2, 1, 0, 1, 1), (2, 2, 0, 1, 1), (3, 2, 1, 1, 1), (3, 1, 2, 2, 1), (2, 3, 1, 2, 2), (3, 2, 1, 2, 1), (2, 1, 1, 3, 2),
+            (3, 4, 2, 2, 3),
+        ]:  # fmt: skip
             window = tuple(min(k, m + 2 * p) if a != 0 or n == 1 else 1 for a, m in enumerate(shape))
             yield shape, dict(
                 window_dimensions=window, window_strides=(s,) * n, padding=tuple((p, p + (a % 2)) for a in range(n)),
@@ -313,7 +318,7 @@ def window_reduction(
             kept = moved.shape[1:]
             rows = moved[index] if a.size else np.full((a.window, a.count, *kept), start)
             rows = np.where(inside.reshape(*inside.shape, *(1,) * len(kept)), rows, start)
-            if a.taps_at_most > UNROLLED:
+            if a.taps_at_most > ALONG:
                 (acc,) = fold((rows,), (0,), (start,), lambda p, q: (oracle(p[0], q[0]),))
             else:
                 acc = np.full(rows.shape[1:], start)
@@ -325,7 +330,8 @@ def window_reduction(
 
     def lower(avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedArray], **params: Any) -> Map | None:
         axes = geometry(avals_in[0].shape, **params)
-        if taps_at_most(axes) > UNROLLED:
+        several = sum(a.taps_at_most > 1 for a in axes) > 1
+        if taps_at_most(axes) > (UNROLLED if several else ALONG):
             return None
         dtype = avals_in[0].dtype
         acc = accumulator(dtype)
@@ -346,7 +352,7 @@ def window_reduction(
             if a.plain and a.count == a.size:
                 continue
             one = tuple(a if d == k else Sliding(n, 1, 1, 0, 1, 1, n) for d, n in enumerate(out.shape))
-            if a.taps_at_most <= UNROLLED:
+            if a.taps_at_most <= ALONG:
                 out = record(out, **parameters(one))
             else:
                 patches = window_patches(out, fill=fill, **parameters(one))
@@ -361,12 +367,26 @@ def window_reduction(
         same = dict(window_dimensions=(2, 2), window_strides=(1, 2), padding=((0, 1), (1, 0)), base_dilation=(1, 1), window_dilation=(1, 1))
         for d in ordered(domain):
             yield (filled((4, 5), d),), same
-        for shape, window in [((70, 3), (40, 1)), ((3, 70), (1, 40)), ((9, 8), (7, 7)), ((1, 5000, 2), (1, 4500, 1)), ((6, 70), (2, 50))]:
+        for shape, window in [
+            ((170, 3), (140, 1)),
+            ((3, 170), (1, 140)),
+            ((70, 3), (40, 1)),
+            ((3, 70), (1, 40)),
+            ((9, 8), (7, 7)),
+            ((1, 250, 2), (1, 200, 1)),
+            ((6, 70), (2, 50)),
+        ]:
             n = len(shape)
             for d in ("float32", "bfloat16"):
                 yield (
                     (small(shape, d),),
-                    dict(window_dimensions=window, window_strides=(1,) * n, padding=((2, 1),) * n, base_dilation=(1,) * n, window_dilation=(1,) * n),
+                    dict(
+                        window_dimensions=window,
+                        window_strides=(1,) * n,
+                        padding=((2, 1),) * n,
+                        base_dilation=(1,) * n,
+                        window_dilation=(1,) * n,
+                    ),
                 )
 
     record = Op(
@@ -536,7 +556,9 @@ def _generic_samples() -> Iterable[Any]:
     for k, (shape, params) in enumerate(_window_samples()):
         params = dict(params, jaxpr=(product, squares)[k % 2], consts=())
         yield (small(shape, f), np.float32(0.5)), params
-    same = dict(window_dimensions=(2, 2), window_strides=(1, 2), padding=((0, 1), (1, 0)), base_dilation=(1, 1), window_dilation=(1, 1), consts=())
+    same = dict(
+        window_dimensions=(2, 2), window_strides=(1, 2), padding=((0, 1), (1, 0)), base_dilation=(1, 1), window_dilation=(1, 1), consts=()
+    )
     yield (small((4, 5), "bool"), np.bool_(False)), dict(same, jaxpr=union)
     yield (small((4, 5), f), small((4, 5), i), np.float32(1), np.int32(1)), dict(same, jaxpr=two)
     yield (small((12, 11), f), np.float32(0.5)), dict(same, jaxpr=squares, window_dimensions=(9, 8), window_strides=(1, 1))
@@ -555,5 +577,3 @@ reduce_window = Op(
     batch=_generic_batch,
 )
 """Operands, then their initial values. `jaxpr` takes accumulators, then elements, and gives accumulators; `consts` is empty."""
-
-

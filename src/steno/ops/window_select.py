@@ -37,7 +37,7 @@ from steno.ops.samples import small
 from steno.ops.shape import same_dtype
 from steno.ops.sliding import Shape, Sliding, both, counts, parameters, taps_at_most
 from steno.transforms import rules
-from steno.transforms.rules import LINEAR, ZERO as NO_DERIVATIVE, Axis, Linear, Zero, align, by_operand, zero_of
+from steno.transforms.rules import ZERO as NO_DERIVATIVE, Axis, Linear, Zero, align, by_operand, zero_of
 
 I32 = dtypes.int32
 
@@ -322,9 +322,7 @@ window_add = Op(
     typ=lambda x, ct, position, **params: x,
     oracle=_add_oracle,
     lower=_add_lower,
-    samples=lambda: (
-        ((small(shape, "float32", 2), small(at.shape, "float32", 1), at), params) for shape, at, params in _positioned()
-    ),
+    samples=lambda: (((small(shape, "float32", 2), small(at.shape, "float32", 1), at), params) for shape, at, params in _positioned()),
     batch=WINDOWED,
 )
 """Of use to `window_put` only: the same for large windows that overlap much, one window after the other."""
@@ -436,4 +434,4 @@ select_and_scatter_add = Op(
     transpose=by_operand(_scatter_transpose, None),
     batch=WINDOWED,
 )
-"""An array like the second operand, in which the chosen element of each window is given the first operand's element (the sum of several)."""
+"""An array like the second operand: the chosen element of each window is given the first operand's element (the sum of several)."""

@@ -129,7 +129,9 @@ def fftconvolve(in1: ArrayLike, in2: ArrayLike, mode: str = "full", axes: Sequen
         if all(x.shape[d] <= y.shape[d] for d in own):
             x, y = y, x
         elif not all(x.shape[d] >= y.shape[d] for d in own):
-            raise ValueError(f"fftconvolve: For 'valid' mode, One input must be smaller than the other in every dimension, got {x.shape} and {y.shape}.")
+            raise ValueError(
+                f"fftconvolve: For 'valid' mode, One input must be smaller than the other in every dimension, got {x.shape} and {y.shape}."
+            )
     full = [x.shape[d] + y.shape[d] - 1 for d in own]
     if not own:
         return x * y
