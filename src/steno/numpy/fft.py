@@ -55,7 +55,7 @@ def _fft(fun: str, kind: FftType, a: ArrayLike, s: Sequence[int] | None, axes: S
     if len(set(own)) != len(own):
         raise ValueError(f"jax.numpy.fft.{fun} does not support repeated axes. Got axes {axes}.")
     if not own:
-        return x
+        return _transform(x, kind, ()) if kind in (FftType.FFT, FftType.IFFT) else x
     lengths = _lengths(fun, kind, x.shape, s, own)
     # the transformed axes last, of the transform's sizes
     last = tuple(range(x.ndim - len(own), x.ndim))
