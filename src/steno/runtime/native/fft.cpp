@@ -2,7 +2,12 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
 
 #define NPY_NO_DEPRECATED_API NPY_2_0_API_VERSION
 #define NO_IMPORT_ARRAY
@@ -12,6 +17,7 @@
 
 #include "executable.h"
 #include "threads.h"
+#include "vectors.h"
 
 namespace {
 
@@ -67,7 +73,160 @@ bool load() {
     return true;
 }
 
-// ---- rows
+// ---- several rows at once, for lengths of small factors
+
+// A transform of n numbers as steps, each of a factor of n.
+template <class T>
+struct FftPlan {
+    struct Factor {
+        int radix;
+        std::vector<T> twiddles, roots;  // pairs (re, im), of the forward transform
+    };
+    int64_t n;
+    std::vector<Factor> factors;
+};
+
+// Where rows lie: distances of rows and of elements in operand and result.
+template <class T>
+struct FftRows {
+    int64_t kind, row_in, element_in, row_out, element_out;
+    T factor;
+};
+
+constexpr int kRadices[] = {4, 2, 3, 5, 7, 11, 13};
+constexpr int64_t kLongest = 4096;  // so that the lanes of all numbers stay in the second-level cache
+constexpr int64_t kFewRows = 8, kBatch = 16;
+
+bool has_small_factors(int64_t n) {
+    for (int r : kRadices)
+        while (n % r == 0) n /= r;
+    return n == 1;
+}
+
+template <class T>
+void add_root(std::vector<T> &to, int64_t k, int64_t n) {
+    long double angle = -2 * 3.141592653589793238462643383279502884L * (long double)(k % n) / (long double)n;
+    to.push_back(T(std::cos(angle)));
+    to.push_back(T(std::sin(angle)));
+}
+
+// Plans are kept, the most recent few.
+template <class T>
+std::shared_ptr<const FftPlan<T>> plan_of(int64_t n) {
+    static std::mutex lock;
+    static std::map<int64_t, std::shared_ptr<const FftPlan<T>>> known;
+    std::lock_guard<std::mutex> guard(lock);
+    auto found = known.find(n);
+    if (found != known.end()) return found->second;
+    auto plan = std::make_shared<FftPlan<T>>();
+    plan->n = n;
+    int64_t rest = n, l1 = 1;
+    for (int r : kRadices)
+        while (rest % r == 0) {
+            typename FftPlan<T>::Factor f{r, {}, {}};
+            rest /= r;
+            int64_t ido = n / (l1 * r);
+            for (int u = 1; u < r; ++u)
+                for (int64_t i = 0; i < ido; ++i) add_root(f.twiddles, u * i * l1, n);
+            for (int k = 0; k < r; ++k) add_root(f.roots, k, r);
+            plan->factors.push_back(std::move(f));
+            l1 *= r;
+        }
+    if (known.size() >= 32) known.clear();
+    known[n] = plan;
+    return plan;
+}
+
+thread_local PackBuffer pack_buffer;
+
+#if defined(__x86_64__)
+
+#pragma GCC push_options
+#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // GCC 12 says so of its own headers, whose undefined vectors are masked out
+namespace avx512 {
+#include "fft_kernels.inc"
+}  // namespace avx512
+#pragma GCC diagnostic pop
+#pragma GCC pop_options
+
+#pragma GCC push_options
+#pragma GCC target("avx2,fma")
+namespace avx2 {
+#include "fft_kernels.inc"
+}  // namespace avx2
+#pragma GCC pop_options
+
+#else
+
+namespace portable {
+#include "fft_kernels.inc"
+}  // namespace portable
+
+#endif
+
+struct Batches {
+    FftRows<double> rows;
+    const void *in, *plan;
+    void *out;
+    int64_t count, each, group_in, group_out;  // rows in a group, batches in it, distances of groups in numbers
+    bool wide;
+    std::atomic<bool> *failed;
+};
+
+template <class T>
+bool run_batch(const Batches &j, int64_t group, int64_t first, int64_t rows) {
+    const FftPlan<T> &plan = *static_cast<const FftPlan<T> *>(j.plan);
+    FftRows<T> where{j.rows.kind, j.rows.row_in, j.rows.element_in, j.rows.row_out, j.rows.element_out, T(j.rows.factor)};
+    int64_t parts_in = where.kind == 2 ? 1 : 2, parts_out = where.kind == 3 ? 1 : 2;
+    const T *in = static_cast<const T *>(j.in) + (group * j.group_in + first * where.row_in) * parts_in;
+    T *out = static_cast<T *>(j.out) + (group * j.group_out + first * where.row_out) * parts_out;
+    auto run = [&](auto lanes, auto kernel) {
+        for (int64_t r = 0; r < rows; r += lanes)
+            if (!kernel(plan, where, in + r * where.row_in * parts_in, out + r * where.row_out * parts_out, int(std::min<int64_t>(lanes, rows - r)), pack_buffer)) return false;
+        return true;
+    };
+#if defined(__x86_64__)
+    using Wide = std::conditional_t<std::is_same_v<T, float>, avx512::F32, avx512::F64>;
+    using Narrow = std::conditional_t<std::is_same_v<T, float>, avx2::F32, avx2::F64>;
+    return has_avx512() ? run(int(Wide::W), avx512::fft_rows<Wide>) : run(int(Narrow::W), avx2::fft_rows<Narrow>);
+#else
+    using V = std::conditional_t<std::is_same_v<T, float>, portable::F32, portable::F64>;
+    return run(int(V::W), portable::fft_rows<V>);
+#endif
+}
+
+void run_batches(void **bufs, int64_t begin, int64_t end) {
+    const Batches &j = *static_cast<const Batches *>(bufs[0]);
+    for (int64_t i = begin; i < end; ++i) {
+        int64_t group = i / j.each, first = i % j.each * kBatch, rows = std::min(kBatch, j.count - first);
+        if (!(j.wide ? run_batch<double>(j, group, first, rows) : run_batch<float>(j, group, first, rows))) j.failed->store(true);
+    }
+}
+
+int32_t in_lanes(const void *in, void *out, int64_t kind, bool wide, int64_t outer, int64_t inner, int64_t n, double factor) {
+    std::atomic<bool> failed{false};
+    int64_t half = n / 2 + 1, length_in = kind == 3 ? half : n, length_out = kind == 2 ? half : n;
+    Batches j;
+    j.in = in, j.out = out, j.wide = wide, j.failed = &failed;
+    bool last = inner == 1;
+    j.rows = {kind, last ? length_in : 1, inner, last ? length_out : 1, inner, factor};
+    j.count = last ? outer : inner;
+    j.each = (j.count + kBatch - 1) / kBatch;
+    j.group_in = length_in * inner, j.group_out = length_out * inner;
+    int64_t batches = (last ? 1 : outer) * j.each;
+    auto single = wide ? nullptr : plan_of<float>(n);
+    auto twice = wide ? plan_of<double>(n) : nullptr;
+    j.plan = wide ? static_cast<const void *>(twice.get()) : single.get();
+    void *job = &j;
+    double work = double(outer * inner) * double(n) * 5;
+    int64_t grain = work < 1e6 ? batches : std::max<int64_t>(1, batches / (4 * std::max(1, steno::num_threads())));
+    steno_parallel_for(run_batches, &job, batches, grain);
+    return failed.load() ? steno::kOutOfMemory : steno::kOk;
+}
+
+// ---- rows one by one
 
 struct Job {
     Loop loop;
@@ -120,6 +279,9 @@ extern "C" int32_t steno_fft(void **bufs, const int64_t *meta) {
     j.single = float(j.factor);
     int64_t rows = outer * j.inner;
     if (!rows || !n) return steno::kOk;
+    // Which way depends on the sizes alone, so that results do.
+    if ((j.inner == 1 ? outer : j.inner) >= kFewRows && n <= kLongest && has_small_factors(n))
+        return in_lanes(bufs[0], bufs[1], kind, j.wide, outer, j.inner, n, j.factor);
     if (!loaded.load(std::memory_order_acquire)) {  // only if the program was compiled by another process
         PyGILState_STATE state = PyGILState_Ensure();
         bool ok = load();
