@@ -93,7 +93,7 @@ struct FftRows {
     T factor;
 };
 
-constexpr int kRadices[] = {4, 2, 3, 5, 7, 11, 13};
+constexpr int kRadices[] = {8, 4, 2, 3, 5, 7, 11, 13};
 constexpr int64_t kLongest = 4096;  // so that the lanes of all numbers stay in the second-level cache
 constexpr int64_t kFewRows = 8, kBatch = 16;
 
