@@ -178,7 +178,8 @@ mean = lambda x: lax.reduce_window(x, 0.0, lax.add, (1, 9, 9, 1), (1, 1, 1, 1), 
 for h in (pool, mean):
     assert np.array_equal(h(x), steno.jit(h)(x))
     show(h(x), steno.grad(lambda x: (h(x) ** 3).sum())(x))
-show(snp.fft.fft(f((37, 1000))), snp.fft.rfft2(f((60, 64))))
+show(snp.fft.fft(f((37, 1000))), snp.fft.rfft2(f((60, 64))), snp.fft.ifft2(f((33, 91)) * 1j), snp.fft.irfft(f((19, 33)) + 0j))
+show(snp.fft.fft(f((20000,))), snp.fft.ifft(f((20000,)) * 1j), snp.fft.irfft(f((2, 10001)) + 0j, 20000))
 print(digest.hexdigest())
 """
 
@@ -242,3 +243,27 @@ def test_transforms_of_real_numbers_are_half_the_work() -> None:
         x = rng.standard_normal((2, n)).astype(np.float32)
         np.testing.assert_allclose(snp.fft.fft(snp.asarray(x)), np.fft.fft(x), rtol=1e-4, atol=1e-4)
         np.testing.assert_allclose(snp.fft.fft2(snp.asarray(x)), np.fft.fft2(x), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_transforms_of_all_kinds_of_lengths(dtype: str) -> None:
+    """In lanes (small factors, at least 8 rows), as a matrix (long), by NumPy (the others); along the last axis and along others."""
+    rng = np.random.default_rng(2)
+    close = {"rtol": 0, "atol": 4 * np.finfo(dtype).eps}
+
+    def check(name: str, x: np.ndarray, axis: int, **given: int) -> None:
+        got = np.asarray(getattr(snp.fft, name)(snp.asarray(x), axis=axis, **given))
+        want = getattr(np.fft, name)(x.astype(np.float64 if x.dtype.kind == "f" else np.complex128), axis=axis, **given)
+        scale = np.abs(want).max()
+        np.testing.assert_allclose(got / scale, want / scale, err_msg=f"{name} {x.shape} axis {axis} {given}", **close)
+
+    with enable_x64(True):
+        lengths = [1, 2, 3, 5, 7, 8, 11, 12, 13, 17, 26, 30, 49, 64, 91, 121, 169, 210, 512, 1000]
+        cases = [(n, shape, axis) for n in lengths for shape, axis in [((9, n), 1), ((2, n, 19), 1), ((3, n), 1)]]
+        cases += [(n, (n,), 0) for n in (4100, 4112, 6000, 20000, 32768, 59049)]
+        for n, shape, axis in cases:
+            x = (rng.standard_normal(shape) + 1j * rng.standard_normal(shape)).astype(dtype)
+            check("fft", x, axis)
+            check("ifft", x, axis)
+            check("rfft", x.real.copy(), axis)
+            check("irfft", np.take(x, range(n // 2 + 1), axis), axis, n=n)

@@ -1,7 +1,8 @@
 """Discrete Fourier transforms over the last one to three axes.
 
-The transforms are NumPy's pocketfft, whose compiled loops `runtime/native/fft.cpp` calls without Python, one axis at a time and the rows
-split over threads; each row is transformed alone, so the result does not depend on threads."""
+One axis at a time by `runtime/native/fft.cpp`: many rows of small factors in the lanes of vectors, a long row as a matrix, the rest by the
+compiled loops of NumPy's pocketfft, without Python. Which way is taken depends on the sizes alone, so the result does not depend on
+threads."""
 
 from __future__ import annotations
 

@@ -91,11 +91,14 @@ template <class T>
 struct FftRows {
     int64_t kind, row_in, element_in, row_out, element_out;
     T factor;
+    const T *turns = nullptr;  // for each element and row (`turn_rows` apart): what the result is multiplied by, re and im in turn
+    int64_t turn_rows = 0;
 };
 
 constexpr int kRadices[] = {8, 4, 2, 3, 5, 7, 11, 13};
 constexpr int64_t kLongest = 4096;  // so that the lanes of all numbers stay in the second-level cache
 constexpr int64_t kFewRows = 8, kBatch = 16;
+constexpr int64_t kLongestRow = 1 << 18;  // the roots of longer ones would fill the caches
 
 bool has_small_factors(int64_t n) {
     for (int r : kRadices)
@@ -168,7 +171,7 @@ namespace portable {
 
 struct Batches {
     FftRows<double> rows;
-    const void *in, *plan;
+    const void *in, *plan, *turns = nullptr;
     void *out;
     int64_t count, each, group_in, group_out;  // rows in a group, batches in it, distances of groups in numbers
     bool wide;
@@ -179,11 +182,12 @@ template <class T>
 bool run_batch(const Batches &j, int64_t group, int64_t first, int64_t rows) {
     const FftPlan<T> &plan = *static_cast<const FftPlan<T> *>(j.plan);
     FftRows<T> where{j.rows.kind, j.rows.row_in, j.rows.element_in, j.rows.row_out, j.rows.element_out, T(j.rows.factor)};
+    if (j.turns) where.turns = static_cast<const T *>(j.turns) + 2 * first, where.turn_rows = j.rows.turn_rows;
     int64_t parts_in = where.kind == 2 ? 1 : 2, parts_out = where.kind == 3 ? 1 : 2;
     const T *in = static_cast<const T *>(j.in) + (group * j.group_in + first * where.row_in) * parts_in;
     T *out = static_cast<T *>(j.out) + (group * j.group_out + first * where.row_out) * parts_out;
     auto run = [&](auto lanes, auto kernel) {
-        for (int64_t r = 0; r < rows; r += lanes)
+        for (int64_t r = 0; r < rows; r += lanes, where.turns += where.turns ? 2 * lanes : 0)
             if (!kernel(plan, where, in + r * where.row_in * parts_in, out + r * where.row_out * parts_out, int(std::min<int64_t>(lanes, rows - r)), pack_buffer)) return false;
         return true;
     };
@@ -224,6 +228,109 @@ int32_t in_lanes(const void *in, void *out, int64_t kind, bool wide, int64_t out
     int64_t grain = work < 1e6 ? batches : std::max<int64_t>(1, batches / (4 * std::max(1, steno::num_threads())));
     steno_parallel_for(run_batches, &job, batches, grain);
     return failed.load() ? steno::kOutOfMemory : steno::kOk;
+}
+
+// ---- one long row: as a matrix, its columns, then its rows (Bailey's four steps)
+
+struct Cut {
+    int64_t rows = 0, columns = 0;  // no rows: no such matrix
+};
+
+Cut cut(int64_t n) {
+    Cut best;
+    for (int64_t r = kBatch; r * r <= n && r <= kLongest; ++r)
+        if (n % r == 0 && n / r <= kLongest && has_small_factors(r) && has_small_factors(n / r)) best = {r, n / r};
+    return best;
+}
+
+// Roots of unity, kept for the last few lengths: exp(-2 pi i k / n) for k = row * column of the matrix; or for k < n / 2 + 1.
+template <class T>
+std::shared_ptr<const std::vector<T>> roots_of(int64_t n, Cut shape) {
+    static std::mutex lock;
+    static std::map<std::pair<int64_t, int64_t>, std::shared_ptr<const std::vector<T>>> known;
+    std::lock_guard<std::mutex> guard(lock);
+    auto key = std::make_pair(n, shape.rows);
+    auto found = known.find(key);
+    if (found != known.end()) return found->second;
+    auto table = std::make_shared<std::vector<T>>();
+    if (shape.rows) {
+        table->reserve(size_t(2 * n));
+        for (int64_t i = 0; i < shape.rows; ++i)
+            for (int64_t k = 0; k < shape.columns; ++k) add_root(*table, i * k, n);
+    } else {
+        table->reserve(size_t(n + 2));
+        for (int64_t k = 0; k <= n / 2; ++k) add_root(*table, k, n);
+    }
+    if (known.size() >= 6) known.clear();
+    known[key] = table;
+    return table;
+}
+
+thread_local PackBuffer long_buffer;
+
+template <class T>
+bool run_matrix(const T *in, T *out, T *between, Cut shape, bool forward, T factor) {
+    int64_t n = shape.rows * shape.columns;
+    std::atomic<bool> failed{false};
+    auto columns = plan_of<T>(shape.rows), rows = plan_of<T>(shape.columns);
+    auto turns = roots_of<T>(n, shape);
+    Batches j;
+    void *job = &j;
+    j.wide = sizeof(T) == 8, j.failed = &failed, j.group_in = j.group_out = 0;
+    int64_t threads = std::max(1, steno::num_threads());
+    auto run = [&] {
+        j.each = (j.count + kBatch - 1) / kBatch;
+        steno_parallel_for(run_batches, &job, j.each, std::max<int64_t>(1, j.each / (2 * threads)));
+    };
+    j.in = in, j.out = between, j.plan = columns.get(), j.turns = turns->data(), j.count = shape.columns;
+    j.rows = {forward ? 0 : 1, 1, shape.columns, 1, shape.columns, 1.0};
+    j.rows.turn_rows = shape.columns;
+    run();
+    j.in = between, j.out = out, j.plan = rows.get(), j.turns = nullptr, j.count = shape.rows;
+    j.rows = {forward ? 0 : 1, shape.columns, 1, 1, shape.rows, double(factor)};
+    run();
+    return !failed.load();
+}
+
+// Real numbers are taken for complex ones, half as many, whose transform is taken apart (or put together before).
+template <class T>
+bool long_row(const T *in, T *out, int64_t kind, int64_t n, Cut shape, T factor) {
+    int64_t h = shape.rows * shape.columns;
+    T *between = long_buffer.a<T>(size_t(2 * h));
+    if (!between) return false;
+    if (kind < 2) return run_matrix(in, out, between, shape, kind == 0, factor);
+    T *other = long_buffer.b<T>(size_t(2 * h + 2));
+    if (!other) return false;
+    auto roots = roots_of<T>(n, Cut{});
+    const T *w = roots->data();
+    if (kind == 2) {
+        if (!run_matrix(in, other, between, shape, true, factor)) return false;
+        other[2 * h] = other[0], other[2 * h + 1] = other[1];
+        for (int64_t k = 0; k <= h; ++k) {
+            T a = other[2 * k], b = other[2 * k + 1], c = other[2 * (h - k)], d = -other[2 * (h - k) + 1];
+            T even_re = (a + c) / 2, even_im = (b + d) / 2, odd_re = (b - d) / 2, odd_im = (c - a) / 2;  // odd: -i times half the difference
+            out[2 * k] = even_re + (odd_re * w[2 * k] - odd_im * w[2 * k + 1]);
+            out[2 * k + 1] = even_im + (odd_re * w[2 * k + 1] + odd_im * w[2 * k]);
+        }
+        return true;
+    }
+    for (int64_t k = 0; k < h; ++k) {
+        T a = in[2 * k], b = k ? in[2 * k + 1] : T(0), c = in[2 * (h - k)], d = k ? -in[2 * (h - k) + 1] : T(0);
+        T re = a - c, im = b - d;  // times i conj(w)
+        other[2 * k] = (a + c) + (re * w[2 * k + 1] - im * w[2 * k]);
+        other[2 * k + 1] = (b + d) + (re * w[2 * k] + im * w[2 * k + 1]);
+    }
+    return run_matrix(other, out, between, shape, false, factor);
+}
+
+int32_t long_rows(const void *in, void *out, int64_t kind, bool wide, int64_t count, int64_t n, Cut shape, double factor) {
+    int64_t half = n / 2 + 1, in_size = kind == 2 ? n : 2 * (kind == 3 ? half : n), out_size = kind == 3 ? n : 2 * (kind == 2 ? half : n);
+    for (int64_t r = 0; r < count; ++r) {
+        bool done = wide ? long_row(static_cast<const double *>(in) + r * in_size, static_cast<double *>(out) + r * out_size, kind, n, shape, factor)
+                         : long_row(static_cast<const float *>(in) + r * in_size, static_cast<float *>(out) + r * out_size, kind, n, shape, float(factor));
+        if (!done) return steno::kOutOfMemory;
+    }
+    return steno::kOk;
 }
 
 // ---- rows one by one
@@ -282,6 +389,10 @@ extern "C" int32_t steno_fft(void **bufs, const int64_t *meta) {
     // Which way depends on the sizes alone, so that results do.
     if ((j.inner == 1 ? outer : j.inner) >= kFewRows && n <= kLongest && has_small_factors(n))
         return in_lanes(bufs[0], bufs[1], kind, j.wide, outer, j.inner, n, j.factor);
+    if (j.inner == 1 && n > kLongest && n <= kLongestRow && (kind < 2 || n % 2 == 0)) {
+        Cut shape = cut(kind < 2 ? n : n / 2);
+        if (shape.rows) return long_rows(bufs[0], bufs[1], kind, j.wide, outer, n, shape, j.factor);
+    }
     if (!loaded.load(std::memory_order_acquire)) {  // only if the program was compiled by another process
         PyGILState_STATE state = PyGILState_Ensure();
         bool ok = load();
