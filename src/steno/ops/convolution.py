@@ -34,9 +34,9 @@ from steno.ops.sliding import Shape, Sliding, axes_of, both, counts, dilated, ta
 from steno.transforms import rules
 from steno.transforms.rules import Axis, Linear, by_argument, by_operand
 
-UNROLLED = 64
-"""So many products for a result are straight-line code, where there are few features to share operands."""
-FEW_FEATURES = 8
+UNROLLED, FEW_FEATURES, LITTLE = 64, 8, 1 << 15
+"""Up to `UNROLLED` products for a result are straight-line code where a group has too few features to share operands, or all is little work
+(in products)."""
 DTYPE_CODES = {
     n: k
     for k, n in enumerate(
@@ -388,7 +388,8 @@ def _expand(x: Any, y: Any, *, preferred_element_type: Any, precision: Any, out_
     lhs, rhs = converted(x, compute), converted(y, compute)
     g = geometry(x.shape, y.shape, **params)
     products = taps_at_most(g.axes) * g.channels
-    if products <= UNROLLED and (g.features < FEW_FEATURES or compute.name not in ("float32", "float64")):
+    few = g.features == 1 or g.features < FEW_FEATURES and (g.groups > 1 or products * math.prod(g.out) <= LITTLE)
+    if products <= UNROLLED and (few or compute.name not in ("float32", "float64")):
         return converted(unrolled_conv(lhs, rhs, **params), out)
     return converted(planned_conv(lhs, rhs, **params)[0], out)
 
