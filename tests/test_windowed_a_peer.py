@@ -142,6 +142,17 @@ jax.scipy.signal.correlate2d(m, m[:2, :3], 'same')
 jax.scipy.signal.correlate2d(m[:2, :3], m, 'full')
 jax.scipy.signal.fftconvolve(m, m[:2, :3], 'same')
 jax.scipy.signal.fftconvolve(m, m[:, :3], axes=1)
+jax.scipy.signal.detrend(m)
+jax.scipy.signal.detrend(v, bp=4)
+jax.scipy.signal.detrend(m, axis=0, type='constant')
+jax.scipy.signal.stft(v, 2., 'hamming', 4)
+jax.scipy.signal.stft(m, nperseg=4, noverlap=1, nfft=6, detrend='linear', boundary='even', return_onesided=False)
+jax.scipy.signal.istft(jax.scipy.signal.stft(v, nperseg=4)[2], nperseg=4)
+jax.scipy.signal.istft(jax.scipy.signal.stft(m, nperseg=4)[2])
+jax.scipy.signal.welch(v, 2., nperseg=4, scaling='spectrum')
+jax.scipy.signal.welch(m, nperseg=4, axis=0, average='median')
+jax.scipy.signal.csd(v, v ** 2, nperseg=4)
+jax.scipy.signal.csd(z, z[::-1], nperseg=4, detrend=False, return_onesided=False)
 """
 
 CONVOLUTION_ERRORS = """

@@ -1,4 +1,4 @@
-"""scipy.signal: convolution and correlation."""
+"""scipy.signal: convolution and correlation; spectra are in `spectral`."""
 
 from __future__ import annotations
 
@@ -11,15 +11,9 @@ from steno.lax.convolution import conv_general_dilated
 from steno.numpy import fft as nfft
 from steno.numpy.elementwise import conj
 from steno.numpy.operands import Array, ArrayLike, check_arraylike, promoted_inexact
+from steno.scipy.spectral import csd as csd, detrend as detrend, istft as istft, stft as stft, welch as welch
 
 _MODES = ("full", "same", "valid")
-_LATER = frozenset(("csd", "detrend", "istft", "stft", "welch"))
-
-
-def __getattr__(name: str) -> Any:
-    if name in _LATER:
-        raise AttributeError(f"steno.scipy.signal.{name} is not implemented yet")
-    raise AttributeError(f"module 'steno.scipy.signal' has no attribute {name!r}")
 
 
 def _flip(x: Array) -> Array:
@@ -149,4 +143,4 @@ def fftconvolve(in1: ArrayLike, in2: ArrayLike, mode: str = "full", axes: Sequen
     return lax.slice(out, starts, [s + n for s, n in zip(starts, sizes, strict=True)])
 
 
-__all__ = ["convolve", "convolve2d", "correlate", "correlate2d", "fftconvolve"]
+__all__ = ["convolve", "convolve2d", "correlate", "correlate2d", "csd", "detrend", "fftconvolve", "istft", "stft", "welch"]
