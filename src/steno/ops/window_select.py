@@ -297,7 +297,9 @@ def _add_lower(avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedArray]
         position = reads[2](i)
         return _places(b, axes, i, position), b.ge(position, 0)
 
-    return Update(avals_in[1].shape, target, lambda b, i, reads, old: b.add(old, reads[1](i)), unique=False)
+    apart = tuple(k for k, a in enumerate(axes) if a.window == 1)
+    trailing = next((n for n, a in enumerate(reversed(axes)) if a.window != 1), len(axes))
+    return Update(avals_in[1].shape, target, lambda b, i, reads, old: b.add(old, reads[1](i)), apart, trailing)
 
 
 def _add_oracle(x: np.ndarray, ct: np.ndarray, position: np.ndarray, **params: Any) -> np.ndarray:
