@@ -339,6 +339,7 @@ extern "C" int32_t steno_conv(void **bufs, const int64_t *meta) {
     for (int64_t *field : {&j.code, &j.by_positions, &j.groups, &j.lhs_group, &j.rhs_group, &j.out_group, &j.features, &j.rhs_feature, &j.out_feature,
                            &j.channels, &j.lhs_channel, &j.rhs_channel})
         *field = read();
+    if (!j.features) return steno::kOk;
     bool padded = read();
     j.lhs = bufs[0], j.rhs = bufs[1], j.out = bufs[2], j.failed = &failed;
     if (padded) {
