@@ -28,6 +28,9 @@ def test_64_bit_dtypes_by_name():
     with steno.explicit_x64_dtypes("allow"):
         assert int(snp.int64(1 << 40)) == 1 << 40 and snp.array([1], dtype=int).dtype == np.int32
         assert snp.max(snp.array([0, 1], dtype=np.int64)).dtype == np.int64
+        wide = snp.array([1 << 40], dtype=np.int64)
+        for f in (lambda x: x * 2, lambda x: x + x):
+            assert f(wide).dtype == np.int64 and f(wide).tolist() == [1 << 41] == steno.jit(f)(wide).tolist()
 
 
 def test_no_execution():

@@ -102,7 +102,7 @@ _TYPED_SCALARS_LIMIT: Final = 4096
 
 def typed_scalar(x: Any, dtype: Any, weak_type: bool = False) -> TypedScalar:
     """A Python or NumPy scalar converted to `dtype`. OverflowError for an int that has no place in the default integer type."""
-    d = dtypes.canonical(dtype)
+    d = dtype if dtypes.config._state.explicit_x64_dtypes == "allow" else dtypes.canonical(dtype)
     t = type(x)
     if t in _EXACT and (x or t is int or t is bool):  # -0.0 and 0.0 are equal, but not the same
         key = (t, x, d, weak_type)

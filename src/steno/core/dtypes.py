@@ -431,10 +431,12 @@ _promote_cache: dict[Any, tuple[Any, bool]] = {}
 def promote(*types: tuple[Any, bool]) -> tuple[Any, bool]:
     """(dtype, weak) pairs --> the canonical dtype and weak type of their combination. Keys combine with themselves only."""
     state = config._state
-    key = (types, state.enable_x64, state.numpy_dtype_promotion)
+    key = (types, state.enable_x64, state.numpy_dtype_promotion, state.explicit_x64_dtypes)
     out = _promote_cache.get(key)
     if out is None:
-        out = _promote_cache[key] = _promote(tuple((canonical(d), w) for d, w in types), state.numpy_dtype_promotion)
+        given = tuple((d if not w else canonical(d), w) for d, w in types) if state.explicit_x64_dtypes == "allow" else None
+        out = _promote(given or tuple((canonical(d), w) for d, w in types), state.numpy_dtype_promotion)
+        _promote_cache[key] = out
     return out
 
 
@@ -457,7 +459,7 @@ def _promote(types: tuple[tuple[Any, bool], ...], mode: str) -> tuple[Any, bool]
     out = _join(mode, frozenset(_node(d, w) for d, w in types))
     if out in _WEAK:
         return canonical(_WEAK[out]), True
-    return canonical(out), False
+    return out if out in dtypes else canonical(out), False
 
 
 def type_of_operand(x: Any) -> tuple[Any, bool]:

@@ -25,6 +25,8 @@ Axis = Any  # None (all axes), an int, or a sequence of ints
 
 def _static_axes(axis: Axis) -> Any:
     """A hashable form of a user's `axis`."""
+    if isinstance(axis, Tracer):
+        raise ConcretizationTypeError(axis, "The argument `axis` must be known while tracing.")
     return axis if axis is None else operator.index(axis) if hasattr(axis, "__index__") else tuple(map(operator.index, axis))
 
 

@@ -24,6 +24,7 @@ from steno.numpy.operands import (
     Tracer,
     arrays,
     as_array,
+    axis_tuple,
     broadcast_shapes,
     broadcast_to as spread,
     canonical_axes,
@@ -159,14 +160,8 @@ def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Array:
 def moveaxis(a: ArrayLike, source: int | Sequence[int], destination: int | Sequence[int]) -> Array:
     """Axes moved to other positions, the rest staying in order."""
     x = as_array("moveaxis", a)
-    old = canonical_axes(
-        (source,) if isinstance(source, int | np.integer) else tuple(source), x.ndim, duplicates="repeated axis in `source` argument"
-    )
-    new = canonical_axes(
-        (destination,) if isinstance(destination, int | np.integer) else tuple(destination),
-        x.ndim,
-        duplicates="repeated axis in `destination` argument",
-    )
+    old = canonical_axes(axis_tuple("moveaxis", source), x.ndim, duplicates="repeated axis in `source` argument")
+    new = canonical_axes(axis_tuple("moveaxis", destination), x.ndim, duplicates="repeated axis in `destination` argument")
     if len(old) != len(new):
         raise ValueError(f"moveaxis: source and destination must have equal lengths, got {source} and {destination}")
     order = [k for k in range(x.ndim) if k not in old]
@@ -188,7 +183,7 @@ def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
 
 def expand_dims(a: ArrayLike, axis: int | Sequence[int]) -> Array:
     """New axes of size 1 at the given positions of the result."""
-    return lax.expand_dims(as_array("expand_dims", a), (axis,) if isinstance(axis, int | np.integer) else tuple(axis))
+    return lax.expand_dims(as_array("expand_dims", a), axis_tuple("expand_dims", axis))
 
 
 def squeeze(a: ArrayLike, axis: int | Sequence[int] | None = None) -> Array:
@@ -196,7 +191,7 @@ def squeeze(a: ArrayLike, axis: int | Sequence[int] | None = None) -> Array:
     x = as_array("squeeze", a)
     if axis is None:
         return lax.squeeze(x, tuple(k for k, n in enumerate(x.shape) if n == 1))
-    return lax.squeeze(x, (axis,) if isinstance(axis, int | np.integer) else tuple(axis))
+    return lax.squeeze(x, axis_tuple("squeeze", axis))
 
 
 def broadcast_to(array: ArrayLike, shape: Any, *, out_sharding: Any = None) -> Array:

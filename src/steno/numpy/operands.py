@@ -20,6 +20,7 @@ from steno.core import dtypes
 from steno.core.aval import TypedScalar, scalar_aval, scalar_value, typed_scalar, typeof
 from steno.core.config import config
 from steno.core.errors import ConcretizationTypeError
+from steno.core.pytree import tree_leaves
 from steno.core.trace import JitTracer, Tracer
 from steno.lax.records import broadcast_in_dim_p, convert_element_type_p, real_p
 
@@ -101,6 +102,10 @@ def static(fun: str, x: Any, what: str) -> np.ndarray:
         if known is None:
             raise ConcretizationTypeError(x, f"{fun} needs to know its argument {what!r} while tracing.")
         x = known
+    elif isinstance(x, list | tuple):
+        traced = next((v for v in tree_leaves(x) if isinstance(v, Tracer) and v.to_concrete_value() is None), None)
+        if traced is not None:
+            raise ConcretizationTypeError(traced, f"{fun} needs to know its argument {what!r} while tracing.")
     return np.asarray(x)
 
 
@@ -277,10 +282,17 @@ def broadcast_together(fun: str, *xs: Any) -> list[Array]:
 
 def canonical_axis(axis: Any, ndim: int) -> int:
     """`-ndim <= axis < ndim`  -->  `0 <= axis < ndim`. ValueError beyond; TypeError for what is no integer."""
-    k = operator.index(axis)
+    k = static_index("an axis", axis, "axis") if isinstance(axis, Tracer) else operator.index(axis)
     if not -ndim <= k < ndim:
         raise ValueError(f"axis {k} is out of bounds for an array of rank {ndim}")
     return k + ndim if k < 0 else k
+
+
+def axis_tuple(fun: str, axes: Any) -> tuple[Any, ...]:
+    """One axis or several as a tuple. ConcretizationTypeError for a traced one."""
+    if isinstance(axes, Tracer) or not hasattr(axes, "__iter__") or getattr(axes, "ndim", None) == 0:
+        return (static_index(fun, axes, "axis"),)
+    return tuple(axes)
 
 
 def canonical_axes(axes: Any, ndim: int, *, duplicates: str = "duplicate value in 'axis': {}") -> Shape:

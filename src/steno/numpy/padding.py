@@ -12,7 +12,7 @@ from steno.core import dtypes
 from steno.lax import records as p
 from steno.numpy import elementwise as e, reductions as r
 from steno.numpy.creation import asarray, linspace
-from steno.numpy.operands import Array, ArrayLike, as_array, convert, from_host
+from steno.numpy.operands import Array, ArrayLike, as_array, convert, from_host, static
 from steno.numpy.statistics import median
 from steno.numpy.taking import take
 
@@ -69,7 +69,7 @@ def pad(array: ArrayLike, pad_width: Any, mode: str | Callable[..., Any] = "cons
 
 
 def _widths(x: Array, pad_width: Any) -> Widths:
-    w = np.asarray(pad_width)
+    w = static("pad", pad_width, "pad_width")
     if w.dtype.kind not in "iu" and w.size:
         raise TypeError(f"pad: pad_width must hold integers, got {pad_width}")
     pairs_of = _pairs(w, x.ndim, "pad_width")

@@ -4,7 +4,6 @@ What depends on how many elements are true has a static size: `size=`, or the co
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -31,6 +30,7 @@ from steno.numpy.operands import (
     no_out,
     operand,
     promoted,
+    static_index,
     strong,
     type_of,
 )
@@ -52,7 +52,7 @@ def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) ->
                 mask, "nonzero: without `size` the number of results depends on the values, which must be known while tracing."
             )
         return tuple(from_host(v.astype(index)) for v in np.nonzero(host))
-    n = operator.index(size)
+    n = static_index("nonzero", size, "size")
     fills = (fill_value,) * x.ndim if not isinstance(fill_value, tuple) else fill_value
     if len(fills) != x.ndim:
         raise ValueError(f"nonzero: fill_value must be a scalar or have one entry for each of the {x.ndim} axes, got {len(fills)}")

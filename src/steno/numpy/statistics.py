@@ -32,6 +32,8 @@ from steno.numpy.operands import (
     convert,
     promoted,
     promoted_inexact,
+    static,
+    static_index,
     strong,
 )
 from steno.numpy.selection import where
@@ -271,7 +273,7 @@ def bincount(
             )
         n = max(operator.index(minlength), int(host.max()) + 1 if host.size else 0)
     else:
-        n = operator.index(length)
+        n = static_index("bincount", length, "length")
     if weights is None:
         w: Any = lax.full(v.shape, 1, dtypes.default_int())
     else:
@@ -295,7 +297,7 @@ def histogram_bin_edges(a: ArrayLike, bins: Any = 10, range: Any = None, weights
     d = dtypes.to_inexact(x.aval.dtype)
     if np.ndim(bins) if not hasattr(bins, "aval") else bins.ndim:
         return convert(as_array("histogram_bin_edges", np.asarray(bins) if isinstance(bins, list | tuple) else bins), d)
-    count = operator.index(np.asarray(bins)[()] if not isinstance(bins, int) else bins)
+    count = operator.index(static("histogram_bin_edges", bins, "bins")[()] if not isinstance(bins, int) else bins)
     if range is None:
         if x.size == 0:
             low: Any = convert(0, d)

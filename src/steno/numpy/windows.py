@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -15,14 +14,14 @@ from steno.core import dtypes
 from steno.lax import records as p
 from steno.numpy import elementwise as e
 from steno.numpy.creation import asarray
-from steno.numpy.operands import Array, ArrayLike, as_array, canonical_axis, convert
+from steno.numpy.operands import Array, ArrayLike, as_array, canonical_axis, convert, static_index
 
 # windows
 
 
 def _cosines(fun: str, m: Any, coefficients: tuple[float, ...]) -> Array:
     """Sum of (-1)**k c_k cos(2 pi k n / (m - 1))."""
-    n = operator.index(m)
+    n = static_index(fun, m, "M")
     d = dtypes.default_float()
     if n <= 1:
         return lax.full((max(n, 0),), 1, d)
@@ -55,7 +54,7 @@ def blackman(M: int) -> Array:
 
 def bartlett(M: int) -> Array:
     """Bartlett's window: a triangle."""
-    n = operator.index(M)
+    n = static_index("bartlett", M, "M")
     d = dtypes.default_float()
     if n <= 1:
         return lax.full((max(n, 0),), 1, d)
@@ -67,7 +66,7 @@ def bartlett(M: int) -> Array:
 
 def kaiser(M: int, beta: ArrayLike) -> Array:
     """Kaiser's window."""
-    n = operator.index(M)
+    n = static_index("kaiser", M, "M")
     d = dtypes.default_float()
     if n <= 1:
         return lax.full((max(n, 0),), 1, d)

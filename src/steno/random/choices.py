@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Sequence
 from typing import Any
 
 from steno import lax
 from steno.core import dtypes
 from steno.lax.operands import as_array, canonical_axis, convert
+from steno.numpy.operands import static_index
 from steno.ops.gather import GatherDimensionNumbers, GatherScatterMode
 from steno.random.continuous import _gumbel, _gumbel_mode
 from steno.random.draws import bits_of, draw, randint
@@ -26,7 +26,7 @@ def permutation(key: ArrayLike, x: int | ArrayLike, axis: int = 0, independent: 
         if dtypes.kind(x.dtype) not in "iu":
             raise TypeError(f"permutation: x must be an integer or at least 1-dimensional, got a scalar of dtype {dtypes.name(x.dtype)}")
         canonical_axis(axis, 1)
-        return _shuffle(k, lax.iota(dtypes.default_int(), max(operator.index(x), 0)), axis=0)
+        return _shuffle(k, lax.iota(dtypes.default_int(), max(static_index("permutation", x, "x"), 0)), axis=0)
     axis = canonical_axis(axis, x.ndim)
     if independent or x.ndim == 1:
         return _shuffle(k, x, axis=axis)
@@ -75,7 +75,7 @@ def choice(
     shape = shape_of("choice", shape)
     draws = math.prod(shape)
     if not a.ndim:
-        n, axis = operator.index(a) if dtypes.is_integer(a.dtype) else int(a), 0
+        n, axis = static_index("choice", a, "a") if dtypes.is_integer(a.dtype) else int(a), 0
         canonical_axis(axis, 1)
     else:
         axis = canonical_axis(axis, a.ndim)

@@ -5,7 +5,6 @@ Gamma numbers are made one by one, each from a key of its own; the others of an 
 from __future__ import annotations
 
 import math
-import operator
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from steno.core.config import enable_x64
 from steno.custom_derivatives import custom_jvp
 from steno.lax.gamma_derivative import log_rate
 from steno.lax.operands import as_operand, check_dtype, convert, shape_argument
+from steno.numpy.operands import static_index
 from steno.random.approximate import log_gamma_numbers
 from steno.random.continuous import _exponential, _normal, _rademacher
 from steno.random.draws import draw
@@ -261,7 +261,7 @@ def ball(key: ArrayLike, d: int, p: ArrayLike = 2, shape: Any = (), dtype: DType
     """Uniformly distributed vectors of d numbers whose absolute p-th powers have a sum of at most 1: (*shape, d)."""
     no_sharding("ball", out_sharding)
     k, dtype = the_key("ball", key), dtype_of("ball", dtype)
-    return _ball(k, as_operand("ball", p), d=operator.index(d), shape=shape_of("ball", shape), dtype=dtype)
+    return _ball(k, as_operand("ball", p), d=static_index("ball", d, "d"), shape=shape_of("ball", shape), dtype=dtype)
 
 
 @compiled("shape", "dtype", "d")
