@@ -209,3 +209,17 @@ def test_the_page_on_extending_runs():
     page = Path(__file__).resolve().parent.parent / "docs" / "extending.md"
     for block in re.findall(r"```python\n(.*?)```", page.read_text(), re.S):
         exec(block, {})
+
+
+def test_what_evaluates_an_op_can_be_watched():
+    calls = []
+    plain = lax.sin_p.impl
+    lax.sin_p.def_impl(lambda x, **params: calls.append(1) or plain(x, **params))
+    try:
+        assert snp.sin(0.0) == 0 and len(calls) == 1
+        assert steno.jit(snp.sin)(0.0) == 0 and len(calls) == 1
+        steno.grad(lambda x: lax.sin(x) * 2)(1.0)
+        assert len(calls) == 2
+    finally:
+        lax.sin_p.override = None
+    assert snp.sin(0.0) == 0 and len(calls) == 2

@@ -60,6 +60,8 @@ def pmap(
             if d is None:
                 elements.append(x)
                 continue
+            if isinstance(d, bool) or not hasattr(type(d), "__index__"):
+                raise TypeError(f"pmap: in_axes must be ints and None, got {d!r} of type {type(d)}")
             if not -x.ndim <= d < x.ndim:
                 raise ValueError(
                     f"pmap: in_axes maps axis {d} of an argument, which has rank {x.ndim} (its type is {typeof(x).str_short()})"

@@ -17,7 +17,7 @@ from steno.core.aval import TypedScalar
 from steno.core.config import config, debug_infs, debug_nans, no_execution
 from steno.core.errors import JaxRuntimeError
 from steno.core.interpret import to_array
-from steno.core.op import Op, set_eager
+from steno.core.op import Op, set_eager, set_operands
 from steno.core.trace import Tracer, escaped
 
 _AUTO: Final = "cpu"
@@ -63,8 +63,6 @@ def clear_caches() -> None:
 
 
 def _eager(op: Op, args: Sequence[Any], params: dict[str, Any]) -> Any:
-    if op.impl is not None:
-        return op.impl(*[to_array(x.value, x.aval) if type(x) is TypedScalar else x for x in args], **params)
     try:
         return current().eager(op, args, params)
     except TypeError:
@@ -72,6 +70,13 @@ def _eager(op: Op, args: Sequence[Any], params: dict[str, Any]) -> Any:
             if isinstance(x, Tracer):
                 raise escaped(x) from None  # nothing is traced, so its trace is over
         raise
+
+
+def _operands(args: Sequence[Any]) -> list[Any]:
+    return [to_array(x.value, x.aval) if type(x) is TypedScalar else x for x in args]
+
+
+set_operands(_operands)
 
 
 def check_execution() -> None:

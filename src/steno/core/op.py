@@ -39,13 +39,13 @@ class Op:
     doc              `doc(results, operands, params) -> text`: an equation that prints otherwise than `results = op[params] operands`
     discharge        `discharge(*args, **params)`: an op on references as reads and writes of `Cell`s (transforms/discharge.py)
     makes_ref        it makes a reference: the transformations around see it although no operand is theirs
-    impl             `impl(*args, **params)`: what evaluates a user's op when nothing is traced; None: the backend does
+    override         `override(*args, **params)`: what evaluates it when nothing is traced, if `def_impl` has set it; None: the backend does
     listed           it is in `OPS`, the ops known by name
     """
 
     __slots__ = (
         "__dict__", "__weakref__", "_types", "accumulate", "aliases", "axis_names", "batch", "cost", "dce", "discharge", "doc", "effects",
-        "expand", "impl", "jvp", "linearize", "lower", "makes_ref", "multiple_results", "name", "oracle", "parse", "partial_eval",
+        "expand", "jvp", "linearize", "lower", "makes_ref", "multiple_results", "name", "oracle", "override", "parse", "partial_eval",
         "samples", "show", "subprograms", "transpose", "typ",
     )  # fmt: skip
 
@@ -76,7 +76,7 @@ class Op:
         doc: Callable[[Sequence[str], Sequence[str], dict[str, Any]], str] | None = None,
         discharge: Callable[..., Any] | None = None,
         makes_ref: bool = False,
-        impl: Callable[..., Any] | None = None,
+        override: Callable[..., Any] | None = None,
         listed: bool = True,
     ) -> None:
         if listed and name in OPS:
@@ -87,7 +87,7 @@ class Op:
         self.linearize, self.partial_eval, self.dce = linearize, partial_eval, dce
         self.effects, self.subprograms, self.aliases, self.cost = effects, subprograms, aliases, cost
         self.axis_names, self.samples, self.show, self.parse = axis_names, samples, show, parse
-        self.doc, self.discharge, self.makes_ref, self.impl = doc, discharge, makes_ref, impl
+        self.doc, self.discharge, self.makes_ref, self.override = doc, discharge, makes_ref, override
         self._types: dict[Any, Any] = {}
         if listed:
             OPS[name] = self
@@ -96,7 +96,7 @@ class Op:
         """Binds the op: an array or tracer, or a list of them for an op of multiple results."""
         trace = current_trace()
         if trace is None:
-            return _eager(self, args, params)
+            return _eager(self, args, params) if self.override is None else self.evaluate(args, params)
         return trace.process(self, args, params)
 
     bind = __call__
@@ -134,7 +134,17 @@ class Op:
 
     def evaluate(self, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """Evaluates now, whatever the current trace."""
-        return _eager(self, args, params)
+        return _eager(self, args, params) if self.override is None else self.override(*_operands(args), **params)
+
+    @property
+    def impl(self) -> Callable[..., Any]:
+        """What evaluates the op on known values: a function of operands and parameters."""
+        return self.override or (lambda *args, **params: _eager(self, args, params))
+
+    def def_impl(self, impl: Callable[..., Any]) -> Callable[..., Any]:
+        """Sets what evaluates the op when nothing is traced; returns it. Compiled programs do not use it."""
+        self.override = impl
+        return impl
 
 
 def _op_named(name: str) -> Op:
@@ -166,6 +176,15 @@ def set_eager(f: Callable[[Op, Sequence[Any], dict[str, Any]], Any]) -> Callable
     return previous
 
 
+_operands: Callable[[Sequence[Any]], Sequence[Any]] = tuple
+
+
+def set_operands(f: Callable[[Sequence[Any]], Sequence[Any]]) -> None:
+    """Sets what makes an op's operands those of its override: numbers become arrays."""
+    global _operands
+    _operands = f
+
+
 def rule(op: Op, field: str, what: str) -> Callable[..., Any]:
     """The op's rule of that field. MissingRule, saying what to give the record, if there is none."""
     found = getattr(op, field)
@@ -188,4 +207,4 @@ def check_operands(op_name: str, args: Sequence[Any]) -> tuple[ShapedArray, ...]
     return tuple(out)
 
 
-__all__ = ["OPS", "Op", "check_operands", "op", "rule", "set_eager", "source"]
+__all__ = ["OPS", "Op", "check_operands", "op", "rule", "set_eager", "set_operands", "source"]

@@ -66,7 +66,7 @@ class Primitive(Op, metaclass=_AllOps):
     def __init__(self, name: str) -> None:
         if not isinstance(name, str):
             raise TypeError(f"Primitive: the name must be a str, got {name!r}")
-        super().__init__(name, typ=self._without_type, listed=False, impl=self._without_impl, lower=self._without_lowering)
+        super().__init__(name, typ=self._without_type, listed=False, override=self._without_impl, lower=self._without_lowering)
 
     def _without_type(self, *avals: Any, **params: Any) -> Any:
         raise MissingRule(self, "Abstract evaluation")
@@ -79,11 +79,6 @@ class Primitive(Op, metaclass=_AllOps):
             f"MLIR translation rule for primitive '{self.name}' not found for platform cpu: compiled programs need one, "
             "interpreters.mlir.register_lowering(p, interpreters.mlir.lower_fun(f)), where f computes the op by others"
         )
-
-    def def_impl(self, impl: Callable[..., Any]) -> Callable[..., Any]:
-        """Sets what evaluates the op; returns it."""
-        self.impl = impl
-        return impl
 
     def def_abstract_eval(self, rule: Callable[..., Any]) -> Callable[..., Any]:
         """Sets what gives the types of results; returns it. A rule that gives a list for an op of one result, or the reverse, is a
