@@ -6,6 +6,7 @@ import importlib
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ import steno
 from steno.core.absent import REASONS, documentation
 
 ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = str(Path(steno.__file__).parents[1])  # what is tested, installed or not
 PYTHON = Path(os.environ.get("STENO_JAX_PYTHON", ROOT / ".venv-jax" / "bin" / "python"))
 MODULES = (
     "", "tree", "dtypes", "errors", "debug", "stages", "sharding", "monitoring", "profiler", "dlpack", "typing", "export", "extend",
@@ -93,3 +95,9 @@ def test_names_that_share_modules_stay_what_they_are():
 
 def test_the_table_is_up_to_date():
     assert documentation() in (ROOT / "docs" / "absent.md").read_text(), "docs/absent.md: write steno.core.absent.documentation() into it"
+
+
+def test_modules_that_are_not_here_say_why():
+    program = "import steno.asjax; steno.asjax.install(); import jax.experimental.mosaic"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env={"PYTHONPATH": PACKAGE}, timeout=60)
+    assert done.stderr.strip().endswith(f"steno has no module 'steno.experimental.mosaic': {REASONS['experimental.mosaic']}")

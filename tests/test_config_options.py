@@ -165,3 +165,12 @@ def test_functions_of_two_names_say_their_own():
     for name in ("abs", "amax", "atan2", "conj", "invert", "mod", "pow", "true_divide", "degrees", "around"):
         assert getattr(snp, name).__name__ == name == getattr(snp, name).__qualname__
     assert snp.abs(-1.0) == 1 and snp.mod(5, 3) == 2 and snp.amax(snp.arange(3)) == 2
+
+
+@pytest.mark.parametrize("name", ["print", "log", "callback"])
+def test_calls_with_options_alone_take_no_arguments(name):
+    function = getattr(steno.debug, name)
+    for call in (lambda: function(ordered=True, a=42), lambda: function(None, 42)):
+        with pytest.raises(TypeError, match=rf"debug\.{name}.*42"):
+            call()
+    assert callable(function(ordered=True))

@@ -118,3 +118,16 @@ def test_approximate_gamma(a: float) -> None:
     assert stats.kstest(b, stats.beta(a, 2.0).cdf).pvalue > 1e-3
     with pytest.raises(ValueError, match="method"):
         jax.random.gamma(key, a, method="foo")
+
+
+@pytest.mark.parametrize("lam", [0.0, 0.3, 7.0, 19.5, 40.0, 1e4])
+def test_approximate_poisson(lam: float) -> None:
+    stats = pytest.importorskip("scipy.stats")
+    x = np.asarray(jax.random.poisson(jax.random.key(6), lam, (30000,), method="approximate"))
+    assert x.dtype == np.int32
+    law = stats.poisson(lam)
+    values, seen = np.unique(x, return_counts=True)
+    assert abs(x.mean() - lam) < 5 * np.sqrt((lam + 1e-9) / x.size) and abs(x.var() - lam) < 0.04 * lam + 1e-9
+    assert np.abs(np.cumsum(seen) / x.size - law.cdf(values)).max() < 0.012
+    bad = jax.random.poisson(jax.random.key(6), np.float32([-1, np.nan]), method="approximate")
+    np.testing.assert_array_equal(bad, [-1, -1])

@@ -140,3 +140,10 @@ def test_shardings_are_shown(capsys):
     assert "CPU 0" in capsys.readouterr().out
     with pytest.raises(ValueError, match="one or two axes"):
         steno.debug.visualize_sharding((), PLACE)
+
+
+def test_types_of_arrays_tell_where_they_were_put():
+    assert steno.ShapeDtypeStruct.like(snp.ones(3)).sharding is None
+    assert steno.ShapeDtypeStruct.like(steno.device_put(snp.ones(3), PLACE)).sharding == PLACE
+    with pytest.raises(TypeError, match="subclassed"):
+        type("Mine", (P,), {})

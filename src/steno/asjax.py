@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import Any, final
 
 import steno
+from steno.core.absent import REASONS
 
 JAX_VERSION = "0.12.0"
 """The version of JAX whose interface steno has: what `jax.__version__` says."""
@@ -57,7 +58,9 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         except ModuleNotFoundError:
             found = None
         if found is None:
-            raise ModuleNotFoundError(f"No module named {fullname!r}: steno has no module {own!r}", name=fullname)
+            why = REASONS.get(fullname.removeprefix("jax."))
+            text = f"No module named {fullname!r}: steno has no module {own!r}"
+            raise ModuleNotFoundError(text if why is None else f"{text}: {why}", name=fullname)
         return ModuleSpec(fullname, self, is_package=found.submodule_search_locations is not None)
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:

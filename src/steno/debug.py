@@ -81,6 +81,15 @@ def _emit(
         host.debug_print(*arrays, **params)
 
 
+def _check_options_only(function: str, wanted: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """TypeError for arguments of a call that gives options alone, and a function that takes the rest."""
+    if args or kwargs:
+        given = ", ".join([*map(repr, args), *(f"{k}={v!r}" for k, v in kwargs.items())])
+        raise TypeError(
+            f"{function}: without {wanted}, a call takes options alone and gives a function of {wanted} and its arguments: got {given}"
+        )
+
+
 def print(  # noqa: A001
     fmt: str | None = None, *args: Any, ordered: bool = False, partitioned: bool = False, skip_format_check: bool = False, **kwargs: Any
 ) -> Callable[..., None] | None:
@@ -90,6 +99,7 @@ def print(  # noqa: A001
     are printed as they are. `ordered`: prints of one program come in program order among ordered ones. Without `fmt`, a function with
     these options."""
     if fmt is None:
+        _check_options_only("debug.print", "a format", args, kwargs)
         return lambda fmt, *args, **kwargs: _emit("debug.print", fmt, args, kwargs, ordered, partitioned, not skip_format_check, None)
     _emit("debug.print", fmt, args, kwargs, ordered, partitioned, not skip_format_check, None)
     return None
@@ -101,6 +111,7 @@ def log(
     """As `print`, to the logger `steno.debug` at level INFO."""
     record = _logger.info
     if fmt is None:
+        _check_options_only("debug.log", "a format", args, kwargs)
         return lambda fmt, *args, **kwargs: _emit("debug.log", fmt, args, kwargs, ordered, partitioned, not skip_format_check, record)
     _emit("debug.log", fmt, args, kwargs, ordered, partitioned, not skip_format_check, record)
     return None
@@ -112,6 +123,7 @@ def callback(
     """Calls `callback(*args, **kwargs)` when the program runs, with arrays for values and other leaves as they are; what it returns is
     ignored. `ordered`: in program order among ordered ones. Without `callback`, a function with these options."""
     if callback is None:
+        _check_options_only("debug.callback", "a callback", args, kwargs)
         return lambda callback, *args, **kwargs: _call(callback, args, kwargs, ordered, partitioned)
     _call(callback, args, kwargs, ordered, partitioned)
     return None

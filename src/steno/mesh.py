@@ -107,6 +107,9 @@ class PartitionSpec(metaclass=_Interned):
     reduced: frozenset[Any]
     unreduced_kind: UnreducedKind | None
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        raise TypeError("PartitionSpec cannot be subclassed")
+
     def names(self) -> list[Any]:
         """The names of axes in the partitions."""
         out: list[Any] = []

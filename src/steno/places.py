@@ -113,6 +113,7 @@ class Sharding:
     is_fully_replicated = True
     is_fully_addressable = True
     num_devices = 1
+    _device_assignment = (CPU,)
     memory_kind: str | None = "device"
 
     def is_equivalent_to(self, other: Any, ndim: int) -> bool:

@@ -81,7 +81,8 @@ class ShapeDtypeStruct:
     def like(cls, x: Any) -> ShapeDtypeStruct:
         """The type of an array or a number."""
         aval = typeof(x)
-        sharding = getattr(x, "sharding", None) if isinstance(x, ArrayImpl | ShapeDtypeStruct) else None
+        placed = type(x) is ShapeDtypeStruct or (type(x) is ArrayImpl and x.committed)
+        sharding = x.sharding if placed else None
         return cls(aval.shape, aval.dtype, weak_type=aval.weak_type, sharding=sharding)
 
     def update(self, **changes: Any) -> ShapeDtypeStruct:

@@ -293,34 +293,38 @@ from steno.lax.shape import (
 )
 
 _LATER = (
-    "ConvDimensionNumbers", "ConvGeneralDilatedDimensionNumbers", "FftType", "RaggedDotDimensionNumbers",
-    "after_all_p", "all_gather_p", "all_to_all_p", "approx_max_k", "approx_min_k", "approx_top_k_p", "axis_index_p",
-    "betainc", "composite", "conv", "conv_dimension_numbers", "conv_general_dilated", "conv_general_dilated_local",
-    "conv_general_dilated_p", "conv_general_dilated_patches", "conv_general_permutations", "conv_general_shape_tuple",
-    "conv_shape_tuple", "conv_transpose", "conv_transpose_shape_tuple", "conv_with_general_padding", "create_token_p",
-    "device_put_p", "fft", "fft_p", "igamma", "igamma_grad_a", "igamma_grad_a_p", "igamma_p", "igammac", "igammac_p",
-    "padtype_to_pads", "pmax_p", "pmin_p", "ppermute_p", "psum_p", "psum_scatter_start", "ragged_all_to_all",
-    "ragged_all_to_all_p", "ragged_dot", "ragged_dot_general", "reduce_window", "reduce_window_max_p",
-    "reduce_window_min_p", "reduce_window_p", "reduce_window_shape_tuple", "reduce_window_sum_p", "regularized_incomplete_beta_p",
-    "rng_bit_generator_p", "rng_uniform", "rng_uniform_p", "scaled_dot", "select_and_gather_add_p",
-    "select_and_scatter_add_p", "select_and_scatter_p", "sharding_constraint_p", "stage", "stage_p",
+    "RaggedDotDimensionNumbers", "after_all_p", "all_gather_p", "all_to_all_p", "approx_max_k", "approx_min_k", "approx_top_k_p",
+    "axis_index_p", "betainc", "composite", "create_token_p", "device_put_p", "igamma", "igamma_grad_a", "igamma_grad_a_p", "igamma_p",
+    "igammac", "igammac_p", "pmax_p", "pmin_p", "ppermute_p", "psum_p", "psum_scatter_start", "ragged_all_to_all",
+    "ragged_all_to_all_p", "ragged_dot", "ragged_dot_general", "regularized_incomplete_beta_p", "rng_bit_generator_p", "rng_uniform",
+    "rng_uniform_p", "scaled_dot", "select_and_scatter_p", "sharding_constraint_p", "stage", "stage_p",
 )  # fmt: skip
 """JAX's names that are not here yet."""
 
 __getattr__, __dir__ = _on_demand(
     __name__,
     {
+        "convolution": (
+            "ConvDimensionNumbers", "ConvGeneralDilatedDimensionNumbers", "conv", "conv_dimension_numbers", "conv_general_dilated",
+            "conv_general_dilated_local", "conv_general_dilated_p", "conv_general_dilated_patches", "conv_general_permutations",
+            "conv_general_shape_tuple", "conv_shape_tuple", "conv_transpose", "conv_transpose_shape_tuple", "conv_with_general_padding",
+        ),
         "control_flow": (
             "associative_scan", "cond", "cond_p", "custom_linear_solve", "custom_root", "fori_loop", "linear_solve_p", "map",
             "platform_dependent", "scan", "scan_p", "switch", "while_loop", "while_p",
         ),
         "gamma_derivative": ("random_gamma_grad",),
         "generators": ("RandomAlgorithm", "rng_bit_generator"),
+        "fourier": ("FftType", "fft", "fft_p"),
         "parallel": (
             "all_gather", "all_to_all", "axis_index", "axis_size", "pbroadcast", "pcast", "pmax", "pmean", "pmin", "ppermute", "pshuffle",
             "psum", "psum_scatter", "pswapaxes",
         ),
         "placement": ("after_all", "create_token", "dce_sink", "with_sharding_constraint"),
+        "windowed": (
+            "padtype_to_pads", "reduce_window", "reduce_window_max_p", "reduce_window_min_p", "reduce_window_p",
+            "reduce_window_shape_tuple", "reduce_window_sum_p", "select_and_gather_add_p", "select_and_scatter_add_p",
+        ),
     },
     submodules=("linalg",),
     later=_LATER,

@@ -402,5 +402,5 @@ __getattr__, __dir__ = _on_demand(
             "kaiser", "load", "packbits", "printoptions", "save", "savez", "set_printoptions", "unpackbits",
         ),
     },
-    later=("fft",),
+    submodules=("fft",),
 )  # fmt: skip

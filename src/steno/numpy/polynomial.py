@@ -9,9 +9,8 @@ import numpy as np
 
 from steno import lax
 from steno.lax import records as p
+from steno.lax.convolution import conv_general_dilated
 from steno.numpy import elementwise as e, linalg
-from steno.numpy.creation import arange
-from steno.numpy.linear import contract
 from steno.numpy.manipulation import trim_zeros
 from steno.numpy.operands import (
     Array,
@@ -24,7 +23,6 @@ from steno.numpy.operands import (
     promoted_inexact,
     strong,
 )
-from steno.numpy.taking import take
 
 
 def polyval(p: ArrayLike, x: ArrayLike, *, unroll: int | None = None) -> Array:
@@ -174,7 +172,7 @@ def _convolve(fun: str, a: ArrayLike, v: ArrayLike, mode: str, precision: Any, p
     x, y = as_array(fun, a, 0), as_array(fun, v, 1)
     if x.ndim != 1 or y.ndim != 1:
         raise ValueError(f"{fun}: expected vectors, got shapes {x.shape} and {y.shape}")
-    x, y = promoted_inexact(fun, x, y)
+    x, y = promoted_inexact(fun, x, y) if preferred is None else promoted(fun, x, y)
     if x.shape[0] == 0 or y.shape[0] == 0:
         raise ValueError(f"{fun}: vectors must not be empty, got shapes {x.shape} and {y.shape}")
     swapped = x.shape[0] < y.shape[0]
@@ -193,9 +191,9 @@ def _convolve(fun: str, a: ArrayLike, v: ArrayLike, mode: str, precision: Any, p
         low, high = m - 1, m - 1
     else:
         raise ValueError(f"{fun}: mode must be 'full', 'same' or 'valid', got {mode!r}")
-    padded = p.pad_p(x, e.const(0, x.aval.dtype), padding_config=((low, high, 0),))
-    count = n + low + high - m + 1
-    rows = e.add(lax.broadcast_in_dim(arange(count), (count, m), (0,)), lax.broadcast_in_dim(arange(m), (count, m), (1,)))
-    windows = take(padded, rows, mode="clip")
-    out = contract(fun, windows, kernel, (((1,), (0,)), ((), ())), precision, preferred)
+    out = conv_general_dilated(
+        lax.reshape(x, (1, 1, n)), lax.reshape(kernel, (1, 1, m)), (1,), ((low, high),), precision=precision,
+        preferred_element_type=preferred,
+    )  # fmt: skip
+    out = lax.reshape(out, (n + low + high - m + 1,))
     return lax.rev(out, (0,)) if swapped and fun == "correlate" else out

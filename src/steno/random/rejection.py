@@ -16,7 +16,7 @@ from steno.custom_derivatives import custom_jvp
 from steno.lax.gamma_derivative import log_rate
 from steno.lax.operands import as_operand, check_dtype, convert, shape_argument
 from steno.numpy.operands import static_index
-from steno.random.approximate import log_gamma_numbers
+from steno.random.approximate import log_gamma_numbers, poisson_counts
 from steno.random.continuous import _exponential, _normal, _rademacher
 from steno.random.draws import draw
 from steno.random.keys import (
@@ -282,18 +282,19 @@ def poisson(
 ) -> Array:
     """Poisson distributed counts of mean lam; -1 for a mean that is negative or NaN."""
     no_sharding("poisson", out_sharding)
-    if not _exact("poisson", method):
-        raise NotImplementedError("poisson: method='approximate'; there is 'exact'")
+    exact = _exact("poisson", method)
     d = dtypes.default_int() if dtype is None else check_dtype(dtype, "poisson")
     if isinstance(d, dtypes.KeyDType) or dtypes.kind(d) not in "iu":
         raise ValueError(f"poisson: the dtype argument must be an integer dtype, got {dtypes.name(d)}")
     k, mean = the_key("poisson", key), parameter("poisson", lam, dtypes.float32)  # whatever its own precision
-    return _poisson(k, mean, shape=shape_of("poisson", shape, mean.shape), dtype=d)
+    return _poisson(k, mean, shape=shape_of("poisson", shape, mean.shape), dtype=d, exact=exact)
 
 
-@compiled("shape", "dtype")
-def _poisson(key: Array, lam: Array, *, shape: Shape, dtype: Any) -> Array:
+@compiled("shape", "dtype", "exact")
+def _poisson(key: Array, lam: Array, *, shape: Shape, dtype: Any, exact: bool = True) -> Array:
     lam = full_shape(lam, shape)
+    if not exact:
+        return poisson_counts(key, lam, shape, dtype)
     small = jnp.isnan(lam) | (lam < 10)
     few = _poisson_by_products(key, jnp.where(small, lam, 0), dtype)
     many = _poisson_by_rejection(key, jnp.where(small, 1e5, lam), dtype)

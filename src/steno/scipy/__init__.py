@@ -1,5 +1,5 @@
-"""JAX's `scipy`: functions of SciPy. Its parts are imported when they are first used."""
+"""JAX's `scipy`: functions of SciPy on arrays of steno. Its modules are imported when they are first used."""
 
 from steno.core.on_demand import on_demand as _on_demand
 
-__getattr__, __dir__ = _on_demand(__name__, {}, submodules=("linalg",))
+__getattr__, __dir__ = _on_demand(__name__, {}, submodules=("fft", "linalg", "signal"))

@@ -346,8 +346,8 @@ def align(axis: Axis, args: Sequence[Any], dims: Sequence[int | None]) -> tuple[
 
 def align_elementwise(axis: Axis, args: Sequence[Any], dims: Sequence[int | None]) -> tuple[list[Any], int]:
     """Operands of an elementwise op in forms that it stretches to one batched shape, and the batch axis of that. Unbatched operands get an
-    axis of size 1, or stay as they are if they are of rank 0. Where operands disagree the axis goes to the foremost place, where programs want
-    it in the end."""
+    axis of size 1, or stay as they are if they are of rank 0. Where operands disagree the axis goes to the foremost place, where programs
+    want it in the end."""
     ranks = [len(x.shape) - (d is not None) for x, d in zip(args, dims, strict=True)]
     rank = max(ranks)
     dim = min((d for d, r in zip(dims, ranks, strict=True) if d is not None and r == rank), default=0)

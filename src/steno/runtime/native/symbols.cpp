@@ -1,7 +1,9 @@
 // The C functions that compiled code calls, by name.
 #include "symbols.h"
 
+#include "conv.h"
 #include "executable.h"
+#include "fft.h"
 #include "gemm.h"
 #include "sort.h"
 #include "threads.h"
@@ -17,6 +19,8 @@ const struct {
     {"steno_parallel_for", reinterpret_cast<void *>(steno_parallel_for)},
     {"steno_host_call", reinterpret_cast<void *>(steno_host_call)},
     {"steno_sort", reinterpret_cast<void *>(steno_sort)},
+    {"steno_conv", reinterpret_cast<void *>(steno_conv)},
+    {"steno_fft", reinterpret_cast<void *>(steno_fft)},
     {"steno_gemm", reinterpret_cast<void *>(steno_gemm)},
 };
 
