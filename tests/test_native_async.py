@@ -18,11 +18,11 @@ import weakref
 import numpy as np
 import pytest
 from native_c import address, array, aval, program
-from steno._native import ArrayImpl, Executable
 
 import steno
 import steno.numpy as snp
 from steno import _native
+from steno._native import ArrayImpl, Executable
 from steno.callback import effects_barrier
 from steno.core import config as core_config
 
