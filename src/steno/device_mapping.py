@@ -41,7 +41,7 @@ def pmap(
         in_axes = tuple(in_axes)
     for d in tree_leaves(in_axes):
         if isinstance(d, bool) or not hasattr(type(d), "__index__"):
-            raise TypeError(f"pmap: in_axes must be ints and None, got {d!r} of type {type(d)}")
+            raise TypeError(f"pmap: each entry of in_axes must be an int or None, got {d!r} of type {type(d)}")
     statics = _positions(static_broadcasted_argnums)
     names = () if axis_name is None else (axis_name,)
 
