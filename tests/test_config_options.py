@@ -174,3 +174,12 @@ def test_calls_with_options_alone_take_no_arguments(name):
         with pytest.raises(TypeError, match=rf"debug\.{name}.*42"):
             call()
     assert callable(function(ordered=True))
+
+
+def test_what_has_a_shape_and_a_dtype_is_a_type():
+    class Described:
+        shape, dtype = (3,), np.dtype(np.float32)
+
+    (z,) = steno.linear_transpose(lambda x: 2 * x, Described())(snp.arange(3.0))
+    np.testing.assert_array_equal(z, [0, 2, 4])
+    assert steno.make_jaxpr(lambda x: x + 2.0)(Described()).in_avals[0].shape == (3,)

@@ -147,3 +147,14 @@ def test_types_of_arrays_tell_where_they_were_put():
     assert steno.ShapeDtypeStruct.like(steno.device_put(snp.ones(3), PLACE)).sharding == PLACE
     with pytest.raises(TypeError, match="subclassed"):
         type("Mine", (P,), {})
+
+
+def test_a_traced_array_has_no_sharding():
+    def f(x):
+        with pytest.raises(AttributeError, match="typeof"):
+            x.sharding  # noqa: B018
+        return x
+
+    steno.jit(f)(1.0)
+    with pytest.raises(TypeError, match="in_axes"):
+        steno.pmap(lambda x: x, in_axes=True)

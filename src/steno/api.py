@@ -533,6 +533,7 @@ def make_jaxpr(fun: Any, static_argnums: Any = (), axis_env: Any = None, return_
         return closed, tree_unflatten(out_tree, [ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type) for a in closed.out_avals])
 
     name = source.function_name(fun)
+    jaxpr_maker.__module__ = "jax"
     jaxpr_maker.__name__, jaxpr_maker.__qualname__ = f"make_jaxpr({name})", f"make_jaxpr({getattr(fun, '__qualname__', name)})"
     return jaxpr_maker
 

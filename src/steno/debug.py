@@ -14,6 +14,7 @@ from steno._native import current_trace, wait_for_effects
 from steno.callback import FlatCallback, as_arrays, split_static
 from steno.ops import host
 from steno.ops.host import print_formatted
+from steno.places import CPU, SingleDeviceSharding
 from steno.transforms.rules import as_array
 from steno.tree_util import tree_flatten
 
@@ -151,7 +152,7 @@ def breakpoint(**options: Any) -> None:  # noqa: A001
 
 def inspect_array_sharding(value: Any, *, callback: Callable[[Any], None]) -> None:
     """Calls `callback` with the sharding of an array; with that of the one device, for an array that is traced."""
-    callback(as_array(value).sharding)
+    callback(getattr(as_array(value), "sharding", SingleDeviceSharding(CPU)))
 
 
 def visualize_sharding(shape: Sequence[int], sharding: Any, **options: Any) -> None:

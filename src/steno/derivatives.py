@@ -16,7 +16,7 @@ from steno._native import ArrayImpl, ShapedArray
 from steno.ad import DidntWant, DontWant, GradRef
 from steno.api import jit
 from steno.core import dtypes, source
-from steno.core.aval import typed_scalar, typeof
+from steno.core.aval import is_value, typed_scalar, typeof
 from steno.core.jaxpr import ClosedJaxpr, DebugInfo, eval_jaxpr
 from steno.core.op import OPS
 from steno.core.pytree import broadcast_prefix, equality_errors, keystr, treedef_tuple
@@ -479,8 +479,8 @@ For a function that returns a tuple (y, z) that is one tuple: f_vjp((y_bar, z_ba
 
 
 def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Any = ()) -> Callable[..., Any]:
-    """The transpose of a function that is linear in its arguments, of which `primals` give the types (arrays, or ShapeDtypeStructs): a
-    function from a cotangent of the result to the tuple of cotangents of the arguments.
+    """The transpose of a function that is linear in its arguments, of which `primals` give the types (arrays, ShapeDtypeStructs, or
+    anything with a shape and a dtype): a function from a cotangent of the result to the tuple of cotangents of the arguments.
 
     TypeError if float arguments meet integer results or the other way round. Ops that are not linear: NotImplementedError when it is
     called."""
@@ -488,7 +488,10 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Any = 
     if reduce_axes:
         raise NotImplementedError("reduce_axes argument to transpose is deprecated")
     xs, tree = tree_flatten(primals)
-    avals = [typeof(x) for x in xs]
+    avals = [
+        typeof(x) if is_value(x) or not hasattr(x, "dtype") else ShapedArray(tuple(x.shape), dtypes.canonical(dtypes.as_dtype(x.dtype)))
+        for x in xs
+    ]
     flat = Flat(fun, tree, False)
     outs, program = partial_eval_flat(flat.only_results, avals, flat.debug_info("linear_transpose"))
     in_dtypes, out_dtypes = [a.dtype for a in avals], [typeof(y).dtype for y in outs]

@@ -279,6 +279,8 @@ def _placed(x: ArrayImpl, place: Sharding) -> ArrayImpl:
 
 
 def _sharding_of(x: Any) -> Sharding:
+    if type(x) is not ArrayImpl:
+        raise AttributeError(f"a traced array has no sharding before it is computed; its type is typeof(x), {x.aval.str_short()}")
     found = _places.get(id(x)) if _places else None
     return _SHARDING if found is None else found[1]
 

@@ -14,7 +14,7 @@ from steno.derivatives import check_callable
 from steno.mesh import AnyMesh, PartitionSpec, get_abstract_mesh
 from steno.transforms.batching import batch_flat
 from steno.transforms.rules import Axis, as_array, insert_axis, reshape
-from steno.tree_util import tree_flatten, tree_map, tree_structure, tree_unflatten
+from steno.tree_util import tree_flatten, tree_leaves, tree_map, tree_structure, tree_unflatten
 
 
 def pmap(
@@ -39,6 +39,9 @@ def pmap(
     check_callable(fun)
     if isinstance(in_axes, list):
         in_axes = tuple(in_axes)
+    for d in tree_leaves(in_axes):
+        if isinstance(d, bool) or not hasattr(type(d), "__index__"):
+            raise TypeError(f"pmap: each entry of in_axes must be an int or None, got {d!r} of type {type(d)}")
     statics = _positions(static_broadcasted_argnums)
     names = () if axis_name is None else (axis_name,)
 
@@ -60,8 +63,6 @@ def pmap(
             if d is None:
                 elements.append(x)
                 continue
-            if isinstance(d, bool) or not hasattr(type(d), "__index__"):
-                raise TypeError(f"pmap: in_axes must be ints and None, got {d!r} of type {type(d)}")
             if not -x.ndim <= d < x.ndim:
                 raise ValueError(
                     f"pmap: in_axes maps axis {d} of an argument, which has rank {x.ndim} (its type is {typeof(x).str_short()})"

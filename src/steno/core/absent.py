@@ -82,6 +82,7 @@ _BY_REASON: Final[dict[str, dict[str, str]]] = {
     },
     "references are read and written by NumPy's indices; lax.dynamic_slice takes a piece at a traced position": {"": "ds"},
     "arrays have one layout": {"experimental.layout": "explicit_layout"},
+    "gamma numbers are drawn by loops of other ops": {"random": "random_gamma_p"},
     "it is an option of jax2tf, which converts to TensorFlow": {"": "jax2tf_associative_scan_reductions"},
 }  # fmt: skip
 

@@ -82,6 +82,8 @@ def unique(
             x, "unique: without `size` the number of results depends on the values, which must be known while tracing."
         )
     whole_shape = x.shape
+    if dtypes.is_complex(x.aval.dtype):  # all numbers with a NaN are one
+        x = e.where(e.isnan(x), e.const(complex(np.nan, 0), x.aval.dtype), x)
     if axis is None:
         k = 0
         rows = lax.reshape(x, (x.size, 1))

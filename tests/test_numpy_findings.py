@@ -1,0 +1,139 @@
+"""What JAX's own tests of `jax.numpy` found: each a kind of behaviour, with numbers from the real JAX or from NumPy."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pytest
+
+import steno as jax
+import steno.numpy as jnp
+
+
+def test_integer_powers_beyond_six_bits() -> None:
+    x, y = jnp.arange(-1, 3), jnp.full(4, 64)
+    np.testing.assert_array_equal(jnp.power(x, y), [1, 0, 1, 1])
+    np.testing.assert_array_equal(jnp.power(0, jnp.array([0, 1, 64, 128])), [1, 0, 0, 0])
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "complex64"])
+@pytest.mark.parametrize("decimals", [50, 100, 1000])
+def test_round_to_digits_that_are_not_there(dtype: str, decimals: int) -> None:
+    x = jnp.array([1.8, -2.5, 1e4], dtype)
+    assert (jnp.round(x, decimals) == x).all()
+
+
+def test_full_wraps_around() -> None:
+    np.testing.assert_array_equal(jnp.full(1, 2**32 - 1, "uint32"), np.uint32([2**32 - 1]))
+    np.testing.assert_array_equal(jnp.full(1, -1, "uint8"), np.uint8([255]))
+    np.testing.assert_array_equal(jnp.full_like(np.zeros(1, np.uint32), 2**32 - 1), np.uint32([2**32 - 1]))
+    assert float(jnp.full((), 2**40, "float32")) == 2.0**40
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32", "bool", "complex64"])
+def test_one_hot_along_an_axis(dtype: str) -> None:
+    x = (np.arange(12).reshape(3, 4) - 5).astype(dtype)
+    i = np.array([[-1, 0, 1, 2], [0, 0, -3, 1]])
+    for f in (jnp.take_along_axis, jax.jit(jnp.take_along_axis, static_argnames=("axis", "mode"))):
+        np.testing.assert_array_equal(f(x, i, axis=0, mode="one_hot"), np.take_along_axis(x, i, 0))
+    assert not np.asarray(jnp.take_along_axis(x, np.full((1, 4), 7), axis=0, mode="one_hot")).any()
+
+
+def test_promised_positions_are_taken_as_they_are() -> None:
+    def primitives(wrap: bool) -> list[str]:
+        f = jax.make_jaxpr(lambda x, i: jnp.take_along_axis(x, i, axis=0, mode="promise_in_bounds", wrap_negative_indices=wrap))
+        return [eqn.primitive.name for eqn in f(np.ones(3, np.float32), np.ones(2, np.int8)).eqns]
+
+    assert "select_n" in primitives(True)
+    assert set(primitives(False)) <= {"reshape", "gather"}
+
+
+def test_derivative_of_frexp() -> None:
+    for x in (5.0, -0.3, 1e30, 1e-38):
+        m, e = jnp.frexp(x)
+        _, tangent = jax.jvp(lambda x: jnp.frexp(x)[0], (x,), (2.0,))
+        np.testing.assert_allclose(tangent, 2.0 * 2.0 ** -float(e), rtol=1e-6)
+
+
+def test_unravel_index_of_traced_sizes() -> None:
+    i = jnp.array([3, -1, 100, -100])
+    out = jax.jit(jnp.unravel_index)(i, (2, 3))
+    np.testing.assert_array_equal(out, [[1, 1, 1, 0], [0, 2, 2, 0]])
+    np.testing.assert_array_equal(out, jnp.unravel_index(i, (2, 3)))
+
+
+def test_batches_of_one_are_no_batches() -> None:
+    a, b = np.ones((1, 5, 4), np.float32), np.ones((1, 4, 3), np.float32)
+    (dot,) = (eqn for eqn in jax.make_jaxpr(jnp.matmul)(a, b).eqns if eqn.primitive.name == "dot_general")
+    assert dot.params["dimension_numbers"] == (((1,), (0,)), ((), ()))
+    for left, right in [
+        ((1, 2, 3), (1, 3, 4)),
+        ((1, 5, 2, 3), (1, 1, 3, 4)),
+        ((1, 1, 2, 3), (6, 1, 3, 4)),
+        ((1, 1, 3), (3,)),
+        ((3,), (1, 1, 3, 2)),
+    ]:
+        x, y = np.random.default_rng(0).standard_normal(left), np.random.default_rng(1).standard_normal(right)
+        np.testing.assert_allclose(jnp.matmul(x, y), np.matmul(x, y), rtol=1e-5, atol=1e-6)
+
+
+def test_scalars_have_no_axes() -> None:
+    for f in (jnp.nonzero, jnp.where, lambda x: x.nonzero()):
+        with pytest.raises(ValueError, match="nonzero"):
+            f(jnp.array(3))
+    assert jnp.argwhere(jnp.array(3)).shape == (1, 0) and jnp.argwhere(jnp.array(0)).shape == (0, 0)
+
+
+def test_repeat_of_nothing() -> None:
+    for shape, counts, axis in [((0,), [], None), ((0, 2), [], 0), ((3,), [0, 0, 0], None), ((3, 0), [1, 2, 0], 0)]:
+        x, n = np.zeros(shape), np.array(counts, int)
+        assert jnp.repeat(x, n, axis=axis).shape == np.repeat(x, n, axis=axis).shape
+
+
+def test_complex_numbers_with_nan_are_one() -> None:
+    x = np.array([complex(i, j) for i in (-0.0, 0.0, 1.0, np.nan) for j in (0.0, np.nan)], np.complex64)
+    values, first, inverse, counts = jnp.unique(x, True, True, True)
+    assert values.shape == (3,) and np.isnan(values[2]) and counts.tolist() == [2, 1, 5]
+    assert jnp.unique(x, equal_nan=False).shape == (7,)
+
+
+def test_deprecated_arguments() -> None:
+    for f in (jnp.shape, jnp.ndim, jnp.size):
+        with pytest.warns(DeprecationWarning, match=f.__name__):
+            f([1, 2, 3])
+    with pytest.warns(DeprecationWarning, match="imaginary"):
+        jnp.array([1 + 2j]).astype("float32")
+    with pytest.warns(np.exceptions.ComplexWarning):
+        jnp.array(np.array([1j]), dtype="float32")
+    with pytest.warns(DeprecationWarning, match="one_hot"):
+        jax.nn.one_hot(jnp.array([1.5]), 3)
+
+
+def test_copies_and_files() -> None:
+    x = jnp.ones(3)
+    y, t = jax.jvp(lambda x: jnp.array(x, copy=True), (x,), (x,))
+    assert y is not x and (y == x).all()
+    assert jax.vmap(lambda x: jnp.array(x, copy=True))(x) is not x
+    with io.BytesIO() as f:
+        np.save(f, np.array([1.5, "a"], object), allow_pickle=True)
+        f.seek(0)
+        assert jnp.load(f, allow_pickle=True).tolist() == [1.5, "a"]
+
+
+def test_the_namespace_about_itself() -> None:
+    info = jnp.__array_namespace_info__()
+    assert set(info.capabilities()) == {"boolean indexing", "data-dependent shapes", "max dimensions"}
+    assert info.default_dtypes()["real floating"] == np.float32 and info.dtypes(kind="bool") == {"bool": np.dtype(bool)}
+    with jax.enable_x64(True):
+        assert info.default_dtypes()["integral"] == np.int64 and "complex128" in info.dtypes(kind=("complex floating", "bool"))
+    with pytest.raises(ValueError, match="kind"):
+        info.dtypes(kind="foo")
+    assert jnp.ones(2).__array_namespace__() is jnp and info.devices()[1:] == tuple(jax.devices())
+
+
+def test_dtypes_without_arrays() -> None:
+    for d in (jnp.int1, jnp.uint1, jnp.float6_e2m3fn, jnp.float6_e3m2fn):
+        assert np.dtype(d) == d
+        with pytest.raises(TypeError, match="there are no arrays"):
+            jnp.zeros(3, d)
