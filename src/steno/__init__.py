@@ -78,6 +78,9 @@ try:
     from steno.version import __version__ as __version__, __version_info__ as __version_info__
 finally:
     if _collecting:
+        if not _gc.get_freeze_count():  # there and back: all that is young counts as old
+            _gc.freeze()
+            _gc.unfreeze()
         _gc.enable()
 
 __getattr__, __dir__ = _on_demand(
