@@ -94,15 +94,13 @@ __getattr__, __dir__ = _on_demand(
             "transfer_guard_device_to_host", "transfer_guard_host_to_device",
         ),
         "custom_derivatives": ("closure_convert", "custom_gradient", "custom_jvp", "custom_vjp"),
-        "derivatives": (
-            "fwd_and_bwd", "grad", "hessian", "jacfwd", "jacobian", "jacrev", "jvp", "linear_transpose", "linearize", "value_and_grad",
-            "vjp",
-        ),
+        "derivatives": ("jvp", "linear_transpose", "linearize", "vjp"),
         "device": (
             "Shard", "make_array_from_callback", "make_array_from_process_local_data", "make_array_from_single_device_arrays", "reshard",
         ),
         "device_mapping": ("pmap", "shard_map", "smap"),
         "environment": ("CompilerEffortLevel", "Inline", "print_environment_info"),
+        "gradients": ("fwd_and_bwd", "grad", "hessian", "jacfwd", "jacobian", "jacrev", "value_and_grad"),
         "mapping": ("vmap",),
         "mesh": ("NamedSharding", "P", "get_abstract_mesh", "get_mesh", "make_mesh", "set_mesh", "use_abstract_mesh"),
         "ref": ("Ref", "empty_ref", "free_ref", "freeze", "new_ref"),
