@@ -294,8 +294,8 @@ from steno.lax.shape import (
 
 _LATER = (
     "RaggedDotDimensionNumbers", "after_all_p", "all_gather_p", "all_to_all_p", "approx_max_k", "approx_min_k", "approx_top_k_p",
-    "axis_index_p", "betainc", "composite", "create_token_p", "device_put_p", "igamma", "igamma_grad_a", "igamma_grad_a_p", "igamma_p",
-    "igammac", "igammac_p", "pmax_p", "pmin_p", "ppermute_p", "psum_p", "psum_scatter_start", "ragged_all_to_all",
+    "axis_index_p", "composite", "create_token_p", "device_put_p", "igamma_grad_a_p", "igamma_p",
+    "igammac_p", "pmax_p", "pmin_p", "ppermute_p", "psum_p", "psum_scatter_start", "ragged_all_to_all",
     "ragged_all_to_all_p", "ragged_dot", "ragged_dot_general", "regularized_incomplete_beta_p", "rng_bit_generator_p", "rng_uniform",
     "rng_uniform_p", "scaled_dot", "select_and_scatter_p", "sharding_constraint_p", "stage", "stage_p",
 )  # fmt: skip
@@ -314,6 +314,7 @@ __getattr__, __dir__ = _on_demand(
             "platform_dependent", "scan", "scan_p", "switch", "while_loop", "while_p",
         ),
         "gamma_derivative": ("random_gamma_grad",),
+        "incomplete": ("betainc", "igamma", "igamma_grad_a", "igammac"),
         "generators": ("RandomAlgorithm", "rng_bit_generator"),
         "fourier": ("FftType", "fft", "fft_p"),
         "parallel": (

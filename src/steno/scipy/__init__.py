@@ -2,4 +2,4 @@
 
 from steno.core.on_demand import on_demand as _on_demand
 
-__getattr__, __dir__ = _on_demand(__name__, {}, submodules=("fft", "linalg", "signal"))
+__getattr__, __dir__ = _on_demand(__name__, {}, submodules=("fft", "linalg", "signal", "special", "stats"))

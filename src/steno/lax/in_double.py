@@ -1,0 +1,87 @@
+"""Elementwise special functions: computed in float64 whatever the dtype of their operands, with derivatives by formulas."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from steno import lax, numpy as jnp
+from steno.api import jit
+from steno.core import dtypes
+from steno.core.config import enable_x64
+from steno.custom_derivatives import SymbolicZero, custom_jvp
+from steno.derivatives import jvp
+from steno.ops.convert import convert_element_type
+
+Array = Any
+Function = Callable[..., Any]
+
+
+def converted(x: Array, dtype: Any) -> Array:
+    """x in a real dtype, or in the complex one of that precision."""
+    if dtypes.kind(x.dtype) == "c":
+        dtype = dtypes.complex64 if dtype.itemsize < 8 else dtypes.complex128
+    return x if x.dtype == dtype and not x.aval.weak_type else convert_element_type(x, new_dtype=dtype, weak_type=False, sharding=None)
+
+
+def in_double(body: Function, *xs: Array) -> Any:
+    """body(*xs), in float64; the results, one or a tuple, are of the operands' precision."""
+    dtype = jnp.real(xs[0]).dtype
+    with enable_x64(True):
+        out = body(*(converted(x, dtypes.float64) for x in xs))
+        return tuple(converted(v, dtype) for v in out) if isinstance(out, tuple) else converted(out, dtype)
+
+
+def with_derivatives(body: Function, *partials: Function | None) -> Function:
+    """`body` as a function of arrays of one dtype and shape, its partial derivatives given: `partial(out, *xs)` in float64. None: the body is
+    differentiated in the forward direction, so that derivatives of the derivative by that operand are of the forward mode only."""
+
+    compiled = jit(lambda *xs: in_double(body, *xs))
+
+    @custom_jvp
+    def function(*xs: Array) -> Array:
+        return compiled(*xs)
+
+    def rule(primals: Any, tangents: Any) -> Any:
+        out = function(*primals)
+        total = jnp.zeros_like(out)
+        for k, (tangent, partial) in enumerate(zip(tangents, partials, strict=True)):
+            if type(tangent) is not SymbolicZero:
+                slope = _forward(body, k, primals) if partial is None else in_double(partial, out, *primals)
+                total = total + slope * tangent
+        return out, total
+
+    function.defjvp(rule, symbolic_zeros=True)
+    return function
+
+
+def _forward(body: Function, k: int, primals: tuple[Array, ...]) -> Array:
+    def slope(*xs: Array) -> Array:
+        return jvp(lambda x: body(*xs[:k], x, *xs[k + 1 :]), (xs[k],), (jnp.ones_like(xs[k]),))[1]
+
+    return in_double(slope, *primals)
+
+
+def until(limit: int, unfinished: Function, step: Function, state: tuple[Array, ...]) -> tuple[Array, ...]:
+    """state = step(n, *state) for n = 1, 2, ... limit, each element as long as unfinished(*state) holds for it: NaN must be finished."""
+
+    def more(s: Any) -> Array:
+        return (s[0] <= limit) & jnp.any(unfinished(*s[1]))
+
+    def one(s: Any) -> Any:
+        n, old = s
+        going = unfinished(*old)
+        return n + 1.0, tuple(jnp.where(going, v, u) for u, v in zip(old, step(n, *old), strict=True))
+
+    return lax.while_loop(more, one, (jnp.ones((), dtypes.float64), state))[1]
+
+
+def polynomial(x: Array, coefficients: Any) -> Array:
+    """By Horner's rule; the constant comes first."""
+    out = coefficients[-1]
+    for c in reversed(coefficients[:-1]):
+        out = out * x + c
+    return out
+
+
+__all__ = ["converted", "in_double", "polynomial", "until", "with_derivatives"]

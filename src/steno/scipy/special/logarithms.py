@@ -1,0 +1,133 @@
+"""Functions made of logarithms: entropies, logit, the transformation of Box and Cox; and softmax and its relatives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from steno import lax, numpy as jnp
+from steno.api import jit
+from steno.custom_derivatives import custom_jvp
+from steno.nn.along_axes import log_softmax as _log_softmax, logsumexp, softmax as _softmax
+from steno.numpy.operands import promoted_inexact
+from steno.scipy.special.faces import special
+
+Array = Any
+ArrayLike = Any
+
+
+def softmax(x: ArrayLike, /, *, axis: Any = None) -> Array:
+    """exp(x), divided by its sum over `axis`; None: all axes."""
+    return _softmax(x, axis)
+
+
+def log_softmax(x: ArrayLike, /, *, axis: Any = None) -> Array:
+    """The logarithm of softmax(x)."""
+    return _log_softmax(x, axis)
+
+
+@jit
+def expit(x: ArrayLike) -> Array:
+    """The logistic function 1 / (1 + exp(-x))."""
+    (x,) = promoted_inexact("expit", x)
+    return lax.logistic(x)
+
+
+@special(lambda out, p: 1 / (p * (1 - p)))
+def logit(p: ArrayLike) -> Array:
+    """log(p / (1 - p)), the inverse of expit."""
+    middle = jnp.abs(p - 0.5) < 0.25
+    s = jnp.where(middle, 2 * (p - 0.5), 0.0)
+    return jnp.where(middle, jnp.log1p(s) - jnp.log1p(-s), jnp.log(p) - jnp.log1p(-p))
+
+
+@custom_jvp
+def _xlogy(x: Array, y: Array) -> Array:
+    zero = x == 0
+    return jnp.where(zero & ~jnp.isnan(y), jnp.zeros_like(x), x * jnp.log(jnp.where(zero, jnp.ones_like(y), y)))
+
+
+_xlogy.defjvps(lambda g, out, x, y: (g * jnp.log(y)).astype(g.dtype), lambda g, out, x, y: (g * x / y).astype(g.dtype))
+
+
+@jit
+def xlogy(x: ArrayLike, y: ArrayLike) -> Array:
+    """x log(y), 0 for x = 0 unless y is NaN."""
+    x, y = jnp.broadcast_arrays(*promoted_inexact("xlogy", x, y))
+    return _xlogy(x, y)
+
+
+@custom_jvp
+def _xlog1py(x: Array, y: Array) -> Array:
+    zero = x == 0
+    return jnp.where(zero & ~jnp.isnan(y), jnp.zeros_like(x), x * jnp.log1p(jnp.where(zero, jnp.zeros_like(y), y)))
+
+
+_xlog1py.defjvps(lambda g, out, x, y: (g * jnp.log1p(y)).astype(g.dtype), lambda g, out, x, y: (g * x / (1 + y)).astype(g.dtype))
+
+
+@jit
+def xlog1py(x: ArrayLike, y: ArrayLike) -> Array:
+    """x log(1 + y), 0 for x = 0 unless y is NaN."""
+    x, y = jnp.broadcast_arrays(*promoted_inexact("xlog1py", x, y))
+    return _xlog1py(x, y)
+
+
+@jit
+def entr(x: ArrayLike) -> Array:
+    """-x log(x); 0 at 0, -inf for negative x."""
+    (x,) = promoted_inexact("entr", x)
+    return jnp.where(x < 0, -np.inf, -_xlogy(x, x))
+
+
+@jit
+def rel_entr(p: ArrayLike, q: ArrayLike) -> Array:
+    """p log(p / q) for positive p and q, 0 for p = 0 and q >= 0, infinite elsewhere."""
+    p, q = jnp.broadcast_arrays(*promoted_inexact("rel_entr", p, q))
+    both = (p > 0) & (q > 0)
+    v, w = jnp.where(both, p, 1), jnp.where(both, q, 1)
+    out = jnp.where(both, v * (jnp.log(v) - jnp.log(w)), jnp.where((p == 0) & (q >= 0), 0, np.inf))
+    return jnp.where(jnp.isnan(p) | jnp.isnan(q), np.nan, out)
+
+
+@jit
+def kl_div(p: ArrayLike, q: ArrayLike) -> Array:
+    """rel_entr(p, q) - p + q."""
+    p, q = jnp.broadcast_arrays(*promoted_inexact("kl_div", p, q))
+    out = rel_entr(p, q)
+    return jnp.where(jnp.isinf(out), out, out - p + q)
+
+
+def _power_less_1(log: Array, power: Array) -> Array:
+    """(exp(power * log) - 1) / power, log for the power 0."""
+    zero = power == 0
+    k = jnp.where(zero, 1.0, power)
+    return jnp.where(zero, log, jnp.expm1(k * log) / k)
+
+
+def _by_power(log: Array, power: Array) -> Array:
+    """d/dk (exp(k l) - 1) / k = (l exp(k l) - (exp(k l) - 1) / k) / k, l**2 / 2 at 0; near that by its series."""
+    t = power * log
+    near = jnp.abs(t) < 1e-2
+    u = jnp.where(near, t, 0.0)
+    series = log * log * (0.5 + u * (1 / 3 + u * (1 / 8 + u * (1 / 30 + u * (1 / 144 + u * (1 / 840 + u / 5760))))))
+    k = jnp.where(near, 1.0, power)
+    return jnp.where(near, series, (log * jnp.exp(k * log) - jnp.expm1(k * log) / k) / k)
+
+
+@special(lambda out, x, k: lax.pow(x, k - 1), lambda out, x, k: _by_power(jnp.log(x), k))
+def boxcox(x: ArrayLike, lmbda: ArrayLike) -> Array:
+    """The transformation of Box and Cox (1964): (x**lmbda - 1) / lmbda, log(x) for lmbda = 0."""
+    return _power_less_1(jnp.log(x), lmbda)
+
+
+@special(lambda out, x, k: lax.pow(1 + x, k - 1), lambda out, x, k: _by_power(jnp.log1p(x), k))
+def boxcox1p(x: ArrayLike, lmbda: ArrayLike) -> Array:
+    """boxcox(1 + x, lmbda)."""
+    return _power_less_1(jnp.log1p(x), lmbda)
+
+
+__all__ = [
+    "boxcox", "boxcox1p", "entr", "expit", "kl_div", "log_softmax", "logit", "logsumexp", "rel_entr", "softmax", "xlog1py", "xlogy",
+]  # fmt: skip

@@ -1,0 +1,209 @@
+"""Bessel and hypergeometric functions, spherical harmonics."""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any
+
+import numpy as np
+
+from steno import lax, numpy as jnp
+from steno.api import jit
+from steno.core import dtypes
+from steno.core.config import enable_x64
+from steno.lax.gammas import gamma
+from steno.lax.in_double import converted, until, with_derivatives
+from steno.numpy.operands import promoted_inexact, static
+from steno.scipy.special.faces import operands, special
+
+Array = Any
+ArrayLike = Any
+
+
+@jit
+def i0e(x: ArrayLike) -> Array:
+    """exp(-|x|) i0(x)."""
+    (x,) = promoted_inexact("i0e", x)
+    return lax.bessel_i0e(x)
+
+
+@jit
+def i1e(x: ArrayLike) -> Array:
+    """exp(-|x|) i1(x)."""
+    (x,) = promoted_inexact("i1e", x)
+    return lax.bessel_i1e(x)
+
+
+@special(lambda out, x: jnp.exp(jnp.abs(x)) * lax.bessel_i1e(x))
+def i0(x: ArrayLike) -> Array:
+    """The modified Bessel function of order 0."""
+    return jnp.exp(jnp.abs(x)) * lax.bessel_i0e(x)
+
+
+def _i1_slope(out: Array, x: Array) -> Array:
+    v = jnp.where(x == 0, 1.0, x)
+    return jnp.where(x == 0, 0.5, jnp.exp(jnp.abs(v)) * (lax.bessel_i0e(v) - lax.bessel_i1e(v) / v))
+
+
+@special(_i1_slope)
+def i1(x: ArrayLike) -> Array:
+    """The modified Bessel function of order 1."""
+    return jnp.exp(jnp.abs(x)) * lax.bessel_i1e(x)
+
+
+def bessel_jn(z: ArrayLike, *, v: int, n_iter: int = 50) -> Array:
+    """The Bessel functions of the orders 0, 1, ... v, at the front of the result: by J. Miller's backward recurrence from the order n_iter
+    (Abramowitz and Stegun 9.12), which must be above |z| by some; for |z| < 1 by their power series."""
+    order, top = (int(operator.index(static("bessel_jn", n, name))) for n, name in ((v, "v"), (n_iter, "n_iter")))
+    return _bessel_jn(z, order, max(top, order + 1))
+
+
+def _bessel_of(z: ArrayLike, v: int, n_iter: int) -> Array:
+    (z,) = operands("bessel_jn", z)
+    if v < 0:
+        return jnp.zeros((0, *z.shape), z.dtype)
+    with enable_x64(True):
+        x = converted(z, dtypes.float64)
+        near = jnp.abs(x) < 1
+        w = jnp.where(near, 2.0, x)
+        after, here = jnp.zeros_like(w), jnp.full_like(w, 1e-300)
+        values = [here]
+        for k in range(n_iter, 0, -1):
+            after, here = here, 2 * k / w * here - after
+            values.append(here)
+        values.reverse()
+        norm = values[0] + 2 * sum(values[2::2])
+        y = jnp.where(near, x, 0.0)
+        q = -y * y / 4
+        rows = []
+        for n in range(v + 1):
+            term = total = jnp.ones_like(y)
+            for k in range(1, 10):
+                term = term * q / (k * (k + n))
+                total = total + term
+            factor = 1 / math.factorial(n) if n < 170 else 0.0
+            rows.append(jnp.where(near, (y / 2) ** n * factor * total, values[n] / norm))
+        return converted(jnp.stack(rows), z.dtype)
+
+
+_bessel_jn = jit(_bessel_of, static_argnums=(1, 2))
+
+
+def _sum_of_terms(ratio: Any, like: Array, limit: int) -> Array:
+    """1 + r(0) + r(0) r(1) + ..."""
+
+    def step(n: Array, term: Array, total: Array, more: Array) -> tuple[Array, ...]:
+        term = term * ratio(n - 1)
+        # twice in a row a term that changes nothing
+        quiet = jnp.abs(term) <= 1e-17 * jnp.abs(total)
+        return term, total + term, jnp.where(quiet, more - 1, 2.0)
+
+    one = jnp.ones_like(like)
+    return until(limit, lambda term, total, more: (more > 0) & (jnp.abs(term) < jnp.inf), step, (one, one, one * 2))[1]
+
+
+def _hyp1f1_of(a: Array, b: Array, x: Array) -> Array:
+    """The series, after Kummer's transformation for negative x (Abramowitz and Stegun 13.1.2, 13.1.27)."""
+    flip = (x < 0) & ~((a <= 0) & (jnp.floor(a) == a))
+    p, v = jnp.where(flip, b - a, a), jnp.where(flip, -x, x)
+    total = _sum_of_terms(lambda n: (p + n) / (b + n) * (v / (n + 1)), x, 2000)
+    out = jnp.where(flip, jnp.exp(x) * total, total)
+    pole = (b <= 0) & (jnp.floor(b) == b) & ~((a <= 0) & (a >= b) & (jnp.floor(a) == a))
+    return jnp.where(pole, jnp.inf, jnp.where(x == 0, 1.0, out))
+
+
+_hyp1f1 = with_derivatives(_hyp1f1_of, None, None, lambda out, a, b, x: a / b * _hyp1f1(a + 1, b + 1, x))
+
+
+@jit
+def hyp1f1(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
+    """Kummer's confluent hypergeometric function, by its series. Derivatives by a and b may be differentiated in the forward direction only."""
+    return _hyp1f1(*operands("hyp1f1", a, b, x))
+
+
+def _hyp2f1_of(a: Array, b: Array, c: Array, x: Array) -> Array:
+    """The series; for x < 0 after Pfaff's transformation, for x > 0 after Euler's where c < a + b; Gauss's value at 1 (Abramowitz and Stegun
+    15.1.1, 15.1.20, 15.3.3-5)."""
+
+    def natural(v: Array) -> Array:
+        return (v <= 0) & (jnp.floor(v) == v)
+
+    ends = natural(a) | natural(b)
+    pfaff = (x < 0) & ~ends
+    euler = (x > 0) & (c < a + b) & ~ends
+    p = jnp.where(euler, c - a, a)
+    q = jnp.where(pfaff | euler, c - b, b)
+    v = jnp.where(pfaff, x / (x - 1), x)
+    inside = (v < 1) | ends
+    v = jnp.where(inside, v, 0.0)
+    total = _sum_of_terms(lambda n: (p + n) * (q + n) / ((c + n) * (n + 1)) * v, x, 20000)
+    base = jnp.where(inside, 1 - x, 1.0)
+    factor = jnp.where(pfaff, lax.pow(base, -a), jnp.where(euler, lax.pow(base, c - a - b), 1.0))
+    rest = c - a - b
+    gauss = jnp.where(rest > 0, gamma(c) / gamma(c - a) * gamma(jnp.where(rest > 0, rest, 1.0)) / gamma(c - b), jnp.inf)
+    out = jnp.where(inside, factor * total, jnp.where(x == 1, gauss, jnp.inf))
+    pole = natural(c) & ~(natural(a) & (a >= c)) & ~(natural(b) & (b >= c))
+    out = jnp.where(x == 0, 1.0, jnp.where(pole, jnp.inf, out))
+    return jnp.where(jnp.isnan(a + b + c + x), jnp.nan, out)
+
+
+_hyp2f1 = with_derivatives(_hyp2f1_of, None, None, None, lambda out, a, b, c, x: a * b / c * _hyp2f1(a + 1, b + 1, c + 1, x))
+
+
+@jit
+def hyp2f1(a: ArrayLike, b: ArrayLike, c: ArrayLike, x: ArrayLike) -> Array:
+    """Gauss's hypergeometric function of real x <= 1, infinite beyond, by its series, which near 1 takes long and loses digits. Derivatives by
+    a, b and c may be differentiated in the forward direction only."""
+    return _hyp2f1(*operands("hyp2f1", a, b, c, x))
+
+
+def _harmonics_of(n: Array, m: Array, theta: Array, phi: Array, n_max: int) -> Array:
+    """Normalised associated Legendre functions by the recurrence in the degree, which is stable (NIST Digital Library of Mathematical
+    Functions, 14.10.3), with the phase of Condon and Shortley, times exp(i m phi)."""
+    dtype = theta.dtype
+    with enable_x64(True):
+        polar, azimuth = converted(theta, dtypes.float64), converted(phi, dtypes.float64)
+        degree, signed = (converted(v, dtypes.float64) for v in (n, m))
+        order = jnp.abs(signed)
+        x, s = jnp.cos(polar), jnp.sin(polar)
+
+        def diagonal(value: Array, k: Array) -> tuple[Array, None]:
+            return jnp.where(k <= order, value * (-s * jnp.sqrt((2 * k + 1) / (2 * k))), value), None
+
+        def upward(state: Any, k: Array) -> tuple[Any, None]:
+            last, here = state
+            going = (k > order) & (k <= degree)
+            square = jnp.where(going, k * k - order * order, 1.0)
+            before = (k - 1) * (k - 1) - order * order
+            scale = jnp.sqrt((4 * k * k - 1) / square)
+            back = jnp.sqrt(jnp.where(going, jnp.maximum(before, 0.0), 0.0) / jnp.maximum(4 * (k - 1) * (k - 1) - 1, 1.0))
+            value = scale * (x * here - back * last)
+            return (jnp.where(going, here, last), jnp.where(going, value, here)), None
+
+        degrees = jnp.arange(1, n_max + 1, dtype=dtypes.float64)
+        start, _ = lax.scan(diagonal, jnp.full_like(x, math.sqrt(0.25 / math.pi)), degrees)
+        (_, value), _ = lax.scan(upward, (jnp.zeros_like(x), start), degrees)
+        value = jnp.where(order > degree, 0.0, value)
+        odd = jnp.floor(order / 2) * 2 != order
+        value = jnp.where((signed < 0) & odd, -value, value)
+        angle = signed * azimuth
+        re, im = (converted(value * f(angle), dtype) for f in (jnp.cos, jnp.sin))
+    return lax.complex(re, im)
+
+
+_harmonics = jit(_harmonics_of, static_argnums=4)
+
+
+def sph_harm_y(n: Array, m: Array, theta: Array, phi: Array, diff_n: int | None = None, n_max: int | None = None) -> Array:
+    """Spherical harmonics of the degrees n and the orders m at the polar angles theta and the azimuths phi, arrays that broadcast together.
+    n_max: the greatest degree; by default that of n, which then must be known while tracing. NotImplementedError for `diff_n`, as in JAX."""
+    if diff_n is not None:
+        raise NotImplementedError("sph_harm_y: diff_n, derivatives beside the values, is not there; use grad or jvp")
+    top = int(np.max(static("sph_harm_y", n, "n"), initial=0)) if n_max is None else int(operator.index(n_max))
+    theta, phi = promoted_inexact("sph_harm_y", theta, phi)
+    n, m = jnp.minimum(jnp.asarray(n), top), jnp.asarray(m)
+    return _harmonics(*jnp.broadcast_arrays(n, m, theta, phi), top)
+
+
+__all__ = ["bessel_jn", "hyp1f1", "hyp2f1", "i0", "i0e", "i1", "i1e", "sph_harm_y"]
