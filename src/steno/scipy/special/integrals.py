@@ -155,7 +155,7 @@ def _dilogarithm(x: Array) -> Array:
     Scalar one-loop integrals, 1979)."""
     u = -jnp.log(x)
     y = u * u
-    return u * polynomial(y, [b / math.factorial(2 * k + 1) for k, b in enumerate(_BERNOULLI)]) - y / 4
+    return 0.0 + u * polynomial(y, [b / math.factorial(2 * k + 1) for k, b in enumerate(_BERNOULLI)]) - y / 4
 
 
 def _spence_of(x: Array) -> Array:

@@ -1,0 +1,67 @@
+"""The Cauchy distribution."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from steno import numpy as jnp
+from steno.scipy.stats.faces import elementwise, of
+
+Array = Any
+ArrayLike = Any
+
+
+@elementwise
+def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """The logarithm of the density."""
+    return -jnp.log(math.pi * scale) - jnp.log1p(jnp.square((x - loc) / scale))
+
+
+pdf = of(logpdf, "pdf", "The density.")
+
+
+def _below(y: Array) -> Array:
+    """1 / 2 + atan(y) / pi, without cancellation for great negative y."""
+    return jnp.arctan2(1.0, -y) / math.pi
+
+
+@elementwise
+def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """The distribution function."""
+    return _below((x - loc) / scale)
+
+
+@elementwise
+def sf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """1 - cdf(x), precise where that is small."""
+    return _below((loc - x) / scale)
+
+
+logcdf = of(cdf, "logcdf", "The logarithm of the distribution function.", jnp.log)
+logsf = of(sf, "logsf", "The logarithm of sf(x).", jnp.log)
+
+
+def _quantile(q: Array) -> Array:
+    """tan(pi (q - 1 / 2)) = -1 / tan(pi q)"""
+    middle = jnp.abs(q - 0.5) < 0.25
+    v = jnp.where(middle, 0.25, q)
+    low = v < 0.5
+    tail = jnp.where(low, v, 1 - v)
+    out = jnp.where(middle, jnp.tan(math.pi * jnp.where(middle, q - 0.5, 0.0)), jnp.where(low, -1.0, 1.0) / jnp.tan(math.pi * tail))
+    return jnp.where((q < 0) | (q > 1), jnp.nan, jnp.where(q == 0, -jnp.inf, jnp.where(q == 1, jnp.inf, out)))
+
+
+@elementwise
+def ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """The quantile: the inverse of cdf."""
+    return loc + scale * _quantile(q)
+
+
+@elementwise
+def isf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """The inverse of sf."""
+    return loc - scale * _quantile(q)
+
+
+__all__ = ["cdf", "isf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
