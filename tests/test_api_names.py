@@ -23,6 +23,13 @@ MODULES = (
     "interpreters", "interpreters.ad", "interpreters.batching", "interpreters.mlir", "interpreters.partial_eval", "interpreters.xla",
     "interpreters.pxla", "api_util", "ad_checkpoint", "custom_derivatives", "custom_batching", "flatten_util", "distributed",
     "experimental.layout", "experimental.serialize_executable", "experimental.pjit", "lax.linalg", "numpy.linalg", "scipy.linalg",
+    "scipy.special", "scipy.stats",
+    *("scipy.stats." + name for name in (
+        "bernoulli", "beta", "betabinom", "binom", "cauchy", "chi2", "dirichlet", "expon", "gamma", "gennorm", "geom", "gumbel_l",
+        "gumbel_r",
+        "laplace", "logistic", "multinomial", "multivariate_normal", "nbinom", "norm", "pareto", "poisson", "t", "truncnorm", "uniform",
+        "vonmises", "wrapcauchy",
+    )),
 )  # fmt: skip
 # what JAX's modules show because they import it
 IMPORTED = {"annotations", "Any", "Callable", "Sequence"}

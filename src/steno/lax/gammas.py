@@ -76,7 +76,14 @@ def gamma_sign(x: Array) -> Array:
     return jnp.where(bad, jnp.nan, jnp.where(x == 0, jnp.copysign(1.0, x), sign))
 
 
-_ZETA_LESS_1: Final = tuple(sum(float(j) ** -k for j in range(300, 1, -1)) + 300.0 ** (1 - k) / (k - 1) - 300.0**-k / 2 + k * 300.0 ** (-k - 1) / 12 for k in range(2, 32))  # fmt: skip
+def _zeta_less_1(s: int) -> float:
+    """The sum of j**-s over j >= 2: the first terms, and the rest by the formula of Euler and Maclaurin (23.1.30)."""
+    n = 300.0
+    head = sum(float(j) ** -s for j in range(299, 1, -1))
+    return head + n ** (1 - s) / (s - 1) + n**-s / 2 + s * n ** (-s - 1) / 12
+
+
+_ZETA_LESS_1: Final = tuple(_zeta_less_1(k) for k in range(2, 32))
 
 
 def log_gamma_1p(a: Array) -> Array:
@@ -190,6 +197,6 @@ def temme_table() -> np.ndarray:
 
 
 __all__ = [
-    "EULER", "HALF_LOG_TAU", "STIRLING", "beta", "beta_density", "gamma", "gamma_density", "gamma_sign", "log1p_rest", "log_beta", "log_gamma_1p",
-    "polynomial", "sin_pi", "stirling", "temme_table",
+    "EULER", "HALF_LOG_TAU", "STIRLING", "beta", "beta_density", "gamma", "gamma_density", "gamma_sign", "log1p_rest", "log_beta",
+    "log_gamma_1p", "sin_pi", "stirling", "temme_table",
 ]  # fmt: skip

@@ -32,9 +32,10 @@ def in_double(body: Function, *xs: Array) -> Any:
         return tuple(converted(v, dtype) for v in out) if isinstance(out, tuple) else converted(out, dtype)
 
 
-def with_derivatives(body: Function, *partials: Function | None) -> Function:
-    """`body` as a function of arrays of one dtype and shape, its partial derivatives given: `partial(out, *xs)` in float64. None: the body is
-    differentiated in the forward direction, so that derivatives of the derivative by that operand are of the forward mode only."""
+def with_derivatives(body: Function, *partials: Function | None, slow: Function | None = None) -> Function:
+    """`body` as a function of arrays of one dtype and shape, its partial derivatives given: `partial(out, *xs)` in float64. None: the body
+    is differentiated in the forward direction, so that derivatives of the derivative by that operand are of the forward mode only; `slow`:
+    what is differentiated in its stead, as the derivatives of a series may need more terms."""
 
     compiled = jit(lambda *xs: in_double(body, *xs))
 
@@ -47,7 +48,7 @@ def with_derivatives(body: Function, *partials: Function | None) -> Function:
         total = jnp.zeros_like(out)
         for k, (tangent, partial) in enumerate(zip(tangents, partials, strict=True)):
             if type(tangent) is not SymbolicZero:
-                slope = _forward(body, k, primals) if partial is None else in_double(partial, out, *primals)
+                slope = _forward(slow or body, k, primals) if partial is None else in_double(partial, out, *primals)
                 total = total + slope * tangent
         return out, total
 

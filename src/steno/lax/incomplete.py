@@ -1,12 +1,13 @@
 """The incomplete gamma and beta functions, regularised.
 
-Series and continued fractions (M. Abramowitz, I. Stegun, Handbook of Mathematical Functions, 6.5.29, 6.5.31, 26.5.8), the fractions by the
-algorithm of Lentz as Thompson and Barnett modified it (1986); for great shapes near their mean the uniform expansion of N. Temme (DLMF 8.12).
-A. Gil, J. Segura, N. Temme, Efficient and accurate algorithms for the computation and inversion of the incomplete gamma function ratios,
-2012, compare these. All in float64; derivatives by x are the densities, by the shape as in `gamma_derivative`."""
+Series and continued fractions (M. Abramowitz, I. Stegun, Handbook of Mathematical Functions, 6.5.29, 6.5.31, 26.5.8), the fractions by
+the algorithm of Lentz as Thompson and Barnett modified it (1986); for great shapes near their mean the uniform expansion of N. Temme
+(DLMF 8.12). A. Gil, J. Segura, N. Temme, Efficient and accurate algorithms for the computation and inversion of the incomplete gamma
+function ratios, 2012, compare these. All in float64; derivatives by x are the densities, by the shape as in `gamma_derivative`."""
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any, Final
@@ -15,9 +16,10 @@ from steno import numpy as jnp
 from steno.core import dtypes
 from steno.lax.elementwise import erfc
 from steno.lax.gamma_derivative import random_gamma_grad
-from steno.lax.gammas import beta_density, gamma_density, log1p_rest, log_gamma_1p, polynomial, temme_table
-from steno.lax.in_double import until, with_derivatives
+from steno.lax.gammas import beta_density, gamma_density, log1p_rest, log_gamma_1p, temme_table
+from steno.lax.in_double import polynomial, until, with_derivatives
 from steno.lax.operands import as_array, elementwise
+from steno.numpy.operands import convert
 from steno.ops.arithmetic import add
 
 Array = Any
@@ -124,8 +126,8 @@ lower_gamma = with_derivatives(_ratios(False), lambda out, a, x: _grad(a, x), la
 upper_gamma = with_derivatives(_ratios(True), lambda out, a, x: -_grad(a, x), lambda out, a, x: -_by_x(a, x))
 
 
-def _beta_fraction(a: Array, b: Array, x: Array) -> Array:
-    """1 / (1 + d1 / (1 + d2 / ...)) of 26.5.8."""
+def _beta_fraction(a: Array, b: Array, x: Array, patience: int) -> Array:
+    """1 / (1 + d1 / (1 + d2 / ...)) of 26.5.8, until `patience` steps in a row change nothing."""
 
     def even(m: Array) -> Array:
         return m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
@@ -133,27 +135,28 @@ def _beta_fraction(a: Array, b: Array, x: Array) -> Array:
     def odd(m: Array) -> Array:
         return -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
 
-    def step(n: Array, c: Array, d: Array, f: Array, ratio: Array) -> tuple[Array, ...]:
+    def step(n: Array, c: Array, d: Array, f: Array, left: Array) -> tuple[Array, ...]:
         t = even(n)
         c, d = _away(1 + t / c), 1 / _away(1 + t * d)
         first = c * d
         t = odd(n)
         c, d = _away(1 + t / c), 1 / _away(1 + t * d)
-        return c, d, f * first * (c * d), first * c * d
+        ratio = first * (c * d)
+        return c, d, f * ratio, jnp.where(jnp.abs(ratio - 1) > 2 * _EPS, float(patience), left - 1)
 
     d = 1 / _away(1 + odd(jnp.zeros_like(x)))
-    start = (jnp.ones_like(x), d, d, jnp.zeros_like(x))
-    return until(_TERMS, lambda c, d, f, ratio: jnp.abs(ratio - 1) > 2 * _EPS, step, start)[2]
+    start = (jnp.ones_like(x), d, d, jnp.full_like(x, float(patience)))
+    return until(_TERMS, lambda c, d, f, left: (left > 0) & ~jnp.isnan(f), step, start)[2]
 
 
-def _beta_ratio(a: Array, b: Array, x: Array) -> Array:
+def _beta_ratio(a: Array, b: Array, x: Array, patience: int = 1) -> Array:
     proper = (a > 0) & (b > 0) & (a < jnp.inf) & (b < jnp.inf) & (x > 0) & (x < 1)
     swap = x > (a + 1) / (a + b + 2)
     p, q, v = (jnp.where(proper, t, 0.5) for t in (a, b, x))
     swap = swap & proper
     p, q, v, w = jnp.where(swap, q, p), jnp.where(swap, p, q), jnp.where(swap, 1 - v, v), jnp.where(swap, v, 1 - v)
     # beyond the middle only the complement has a fraction that converges fast
-    out = _beta_fraction(p, q, v) * beta_density(p, q, v, w) / p
+    out = _beta_fraction(p, q, v, patience) * beta_density(p, q, v, w) / p
     out = jnp.where(swap, 1 - out, out)
     out = jnp.where((x == 1) | (a == 0) | (b == jnp.inf), 1.0, jnp.where((x == 0) | (b == 0) | (a == jnp.inf), 0.0, out))
     bad = (a < 0) | (b < 0) | (x < 0) | (x > 1) | ((a == 0) & (b == 0)) | ((a == jnp.inf) & (b == jnp.inf))
@@ -167,41 +170,42 @@ def _beta_by_x(out: Array, a: Array, b: Array, x: Array) -> Array:
     return jnp.where(inner, beta_density(a, b, v, 1 - v) / (v * (1 - v)), 0.0)
 
 
-incomplete_beta = with_derivatives(_beta_ratio, None, None, _beta_by_x)
+# where b is natural the fraction ends, but its derivative by b does not
+incomplete_beta = with_derivatives(_beta_ratio, None, None, _beta_by_x, slow=functools.partial(_beta_ratio, patience=60))
 
 
 # the functions of lax
 
 
-def _face(name: str, core: Callable[..., Array], doc: str, *names: str) -> Callable[..., Array]:
-    def call(*xs: Array) -> Array:
-        arrays = [as_array(name, x) for x in xs]
-        out = arrays[0]
-        for k, x in enumerate(arrays):
-            if not dtypes.is_float(x.dtype):
-                raise TypeError(f"{name} requires floats, got {dtypes.name(x.dtype)} as argument {k}")
-            out = elementwise(add, out, x)  # their common type, or an error that says why there is none
-        weak = all(x.aval.weak_type for x in arrays)
-        value = core(*(jnp.broadcast_to(x.astype(out.dtype), out.shape) for x in arrays))
-        return jnp.asarray(value) if not weak else value
-
-    if len(names) == 2:
-
-        def face(a: Array, x: Array) -> Array:
-            return call(a, x)
-    else:
-
-        def face(a: Array, b: Array, x: Array) -> Array:  # type: ignore[misc]
-            return call(a, b, x)
-
-    face.__name__ = face.__qualname__ = name
-    face.__doc__ = doc
-    return face
+def _bound(name: str, core: Callable[..., Array], *xs: Array) -> Array:
+    """core(*xs), for floats of one dtype and of one shape, or scalars; weakly typed where all of them are."""
+    arrays = [as_array(name, x) for x in xs]
+    for k, x in enumerate(arrays):
+        if not dtypes.is_float(x.dtype):
+            raise TypeError(f"{name} requires floats, got {dtypes.name(x.dtype)} as argument {k}")
+    common = functools.reduce(lambda x, y: elementwise(add, x, y), arrays)  # their type, or an error that says why there is none
+    out = core(*(convert(jnp.broadcast_to(x, common.shape), common.dtype) for x in arrays))
+    return convert(out, out.dtype, all(x.aval.weak_type for x in arrays))
 
 
-igamma = _face("igamma", lower_gamma, "The regularised lower incomplete gamma function P(a, x); floats of one dtype.", "a", "x")
-igammac = _face("igammac", upper_gamma, "The regularised upper incomplete gamma function Q(a, x); floats of one dtype.", "a", "x")
-igamma_grad_a = _face("igamma_grad_a", _grad, "The derivative of P(a, x) by a; floats of one dtype.", "a", "x")
-betainc = _face("betainc", incomplete_beta, "The regularised incomplete beta function I_x(a, b); floats of one dtype.", "a", "b", "x")
+def igamma(a: Array, x: Array) -> Array:
+    """The regularised lower incomplete gamma function P(a, x); floats of one dtype, elementwise. TypeError for other dtypes."""
+    return _bound("igamma", lower_gamma, a, x)
+
+
+def igammac(a: Array, x: Array) -> Array:
+    """The regularised upper incomplete gamma function Q(a, x); floats of one dtype, elementwise. TypeError for other dtypes."""
+    return _bound("igammac", upper_gamma, a, x)
+
+
+def igamma_grad_a(a: Array, x: Array) -> Array:
+    """The derivative of P(a, x) by a; floats of one dtype, elementwise. TypeError for other dtypes."""
+    return _bound("igamma_grad_a", _grad, a, x)
+
+
+def betainc(a: Array, b: Array, x: Array) -> Array:
+    """The regularised incomplete beta function I_x(a, b); floats of one dtype, elementwise. TypeError for other dtypes."""
+    return _bound("betainc", incomplete_beta, a, b, x)
+
 
 __all__ = ["betainc", "igamma", "igamma_grad_a", "igammac", "incomplete_beta", "lower_gamma", "upper_gamma"]

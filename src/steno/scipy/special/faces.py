@@ -36,7 +36,7 @@ def special(*partials: Callable[..., Array] | None, weak: bool = True) -> Callab
         @functools.wraps(body)
         def call(*args: ArrayLike, **named: ArrayLike) -> Array:
             xs = signature.bind(*args, **named).args
-            out = core(*operands(body.__name__, *xs))
+            out = core(*operands(body.__name__.lstrip("_"), *xs))
             return convert(out, out.dtype, True) if weak and all(map(weak_type_of, xs)) else out
 
         return jit(call)
@@ -46,7 +46,7 @@ def special(*partials: Callable[..., Array] | None, weak: bool = True) -> Callab
 
 def floats(fun: str, x: ArrayLike) -> Array:
     """An array of float32 or float64. TypeError for other dtypes."""
-    (x,) = (jnp.asarray(x),)
+    x = jnp.asarray(x)
     if x.dtype not in (dtypes.float32, dtypes.float64):
         raise TypeError(f"{fun}: x.dtype={dtypes.name(x.dtype)} is not supported: it takes float32 and float64")
     return x

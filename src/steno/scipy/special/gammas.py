@@ -13,6 +13,7 @@ from steno import lax, numpy as jnp
 from steno.api import jit
 from steno.core import dtypes
 from steno.lax import gammas as g
+from steno.lax.in_double import in_double, polynomial
 from steno.lax.incomplete import incomplete_beta, lower_gamma, upper_gamma
 from steno.numpy.operands import convert, promoted_inexact, static, weak_type_of
 from steno.scipy.special.faces import operands, special
@@ -22,9 +23,15 @@ ArrayLike = Any
 
 
 @special(lambda out, x: out * lax.digamma(x))
-def gamma(x: ArrayLike) -> Array:
-    """The gamma function: infinite at zeros, with their signs; NaN at negative integers and -inf."""
+def _gamma(x: Array) -> Array:
     return g.gamma(x)
+
+
+@jit
+def gamma(x: ArrayLike) -> Array:
+    """The gamma function: infinite at zeros, with their signs; NaN at negative integers and -inf. Complex numbers, too."""
+    (x,) = promoted_inexact("gamma", x)
+    return in_double(lambda z: jnp.exp(_log_gamma(z)), x) if dtypes.kind(x.dtype) == "c" else _gamma(x)
 
 
 @jit
@@ -53,7 +60,7 @@ def _log_gamma(z: Array) -> Array:
         total = total + jnp.log(w + k)
     v = w + steps
     y = 1 / v
-    value = (v - 0.5) * jnp.log(v) - v + g.HALF_LOG_TAU + y * g.polynomial(y * y, g.STIRLING) - total
+    value = (v - 0.5) * jnp.log(v) - v + g.HALF_LOG_TAU + y * polynomial(y * y, g.STIRLING) - total
     # log sin(pi z) for z in the upper half plane: -i pi z + i pi / 2 + log(1 - exp(2 i pi z)) - log 2
     t = jnp.where(upper, z, jnp.conj(z))
     r = jnp.real(t) - jnp.floor(jnp.real(t))
@@ -68,7 +75,7 @@ def loggamma(x: ArrayLike) -> Array:
     """The principal branch of log Gamma; of negative reals NaN, as their gamma function may be negative. Complex numbers, too."""
     (x,) = promoted_inexact("loggamma", x)
     if dtypes.kind(x.dtype) == "c":
-        return _log_gamma(x.astype(x.dtype))
+        return in_double(_log_gamma, x)
     return jnp.where(x < 0, np.nan, lax.lgamma(x))
 
 
@@ -209,8 +216,8 @@ _multigammaln = jit(_multigammaln_of, static_argnums=1)
 
 
 def bernoulli(n: int) -> Array:
-    """The Bernoulli numbers B(0), ... B(n), with B(1) = -1/2, by way of the tangent numbers (D. Knuth, T. Buckholtz, Computation of tangent,
-    Euler, and Bernoulli numbers, 1967). ValueError for negative n."""
+    """The Bernoulli numbers B(0), ... B(n), with B(1) = -1/2, by way of the tangent numbers (D. Knuth, T. Buckholtz, Computation of
+    tangent, Euler, and Bernoulli numbers, 1967). ValueError for negative n."""
     n = operator.index(n)
     if n < 0:
         raise ValueError(f"bernoulli: n must be a non-negative integer, got {n}")

@@ -8,8 +8,8 @@ from typing import Any
 from steno import lax, numpy as jnp
 from steno.api import jit
 from steno.core import dtypes
-from steno.lax.gammas import EULER, polynomial
-from steno.lax.in_double import until, with_derivatives
+from steno.lax.gammas import EULER
+from steno.lax.in_double import polynomial, until, with_derivatives
 from steno.scipy.special.faces import floats, operands, special
 
 Array = Any
@@ -140,7 +140,8 @@ _ci = with_derivatives(lambda x: _sici(x)[1], lambda out, x: jnp.cos(x) / x)
 
 @jit
 def sici(x: ArrayLike) -> tuple[Array, Array]:
-    """The integrals of sine and cosine: int_0^x sin(t) / t dt and EULER + log |x| + int_0^x (cos(t) - 1) / t dt. ValueError for complex x."""
+    """The integrals of sine and cosine: int_0^x sin(t) / t dt, and Euler's constant + log |x| + int_0^x (cos(t) - 1) / t dt, NaN for -inf.
+    ValueError for complex x."""
     if dtypes.kind(jnp.asarray(x).dtype) == "c":
         raise ValueError(f"Argument `x` to sici must be real-valued. Got dtype {jnp.asarray(x).dtype}.")
     (x,) = operands("sici", x)

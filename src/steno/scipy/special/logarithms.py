@@ -9,9 +9,10 @@ import numpy as np
 from steno import lax, numpy as jnp
 from steno.api import jit
 from steno.custom_derivatives import custom_jvp
+from steno.lax.in_double import in_double
 from steno.nn.along_axes import log_softmax as _log_softmax, logsumexp, softmax as _softmax
-from steno.numpy.operands import promoted_inexact
-from steno.scipy.special.faces import special
+from steno.numpy.operands import convert, promoted_inexact, weak_type_of
+from steno.scipy.special.faces import operands, special
 
 Array = Any
 ArrayLike = Any
@@ -44,8 +45,8 @@ def logit(p: ArrayLike) -> Array:
 
 @custom_jvp
 def _xlogy(x: Array, y: Array) -> Array:
-    zero = x == 0
-    return jnp.where(zero & ~jnp.isnan(y), jnp.zeros_like(x), x * jnp.log(jnp.where(zero, jnp.ones_like(y), y)))
+    zero = (x == 0) & ~jnp.isnan(y)
+    return jnp.where(zero, jnp.zeros_like(x), x * jnp.log(jnp.where(zero, jnp.ones_like(y), y)))
 
 
 _xlogy.defjvps(lambda g, out, x, y: (g * jnp.log(y)).astype(g.dtype), lambda g, out, x, y: (g * x / y).astype(g.dtype))
@@ -60,8 +61,8 @@ def xlogy(x: ArrayLike, y: ArrayLike) -> Array:
 
 @custom_jvp
 def _xlog1py(x: Array, y: Array) -> Array:
-    zero = x == 0
-    return jnp.where(zero & ~jnp.isnan(y), jnp.zeros_like(x), x * jnp.log1p(jnp.where(zero, jnp.zeros_like(y), y)))
+    zero = (x == 0) & ~jnp.isnan(y)
+    return jnp.where(zero, jnp.zeros_like(x), x * jnp.log1p(jnp.where(zero, jnp.zeros_like(y), y)))
 
 
 _xlog1py.defjvps(lambda g, out, x, y: (g * jnp.log1p(y)).astype(g.dtype), lambda g, out, x, y: (g * x / (1 + y)).astype(g.dtype))
@@ -74,29 +75,45 @@ def xlog1py(x: ArrayLike, y: ArrayLike) -> Array:
     return _xlog1py(x, y)
 
 
+@custom_jvp
+def _entr(x: Array) -> Array:
+    return jnp.where(x < 0, -np.inf, -_xlogy(x, x))
+
+
+_entr.defjvps(lambda g, out, x: (g * (-jnp.log(x) - 1)).astype(g.dtype))
+
+
 @jit
 def entr(x: ArrayLike) -> Array:
     """-x log(x); 0 at 0, -inf for negative x."""
     (x,) = promoted_inexact("entr", x)
-    return jnp.where(x < 0, -np.inf, -_xlogy(x, x))
+    return _entr(x)
+
+
+def _rel_entr(p: Array, q: Array) -> Array:
+    both = (p > 0) & (q > 0)
+    v, w = jnp.where(both, p, 1.0), jnp.where(both, q, 1.0)
+    out = jnp.where(both, v * jnp.log(v / w), jnp.where((p == 0) & (q >= 0), 0.0, jnp.inf))
+    return jnp.where(jnp.isnan(p) | jnp.isnan(q), jnp.nan, out)
+
+
+def _kl_div(p: Array, q: Array) -> Array:
+    out = _rel_entr(p, q)
+    return jnp.where(jnp.isinf(out), out, out - p + q)
 
 
 @jit
 def rel_entr(p: ArrayLike, q: ArrayLike) -> Array:
     """p log(p / q) for positive p and q, 0 for p = 0 and q >= 0, infinite elsewhere."""
-    p, q = jnp.broadcast_arrays(*promoted_inexact("rel_entr", p, q))
-    both = (p > 0) & (q > 0)
-    v, w = jnp.where(both, p, 1), jnp.where(both, q, 1)
-    out = jnp.where(both, v * (jnp.log(v) - jnp.log(w)), jnp.where((p == 0) & (q >= 0), 0, np.inf))
-    return jnp.where(jnp.isnan(p) | jnp.isnan(q), np.nan, out)
+    out = in_double(_rel_entr, *operands("rel_entr", p, q))
+    return convert(out, out.dtype, weak_type_of(p) and weak_type_of(q))
 
 
 @jit
 def kl_div(p: ArrayLike, q: ArrayLike) -> Array:
     """rel_entr(p, q) - p + q."""
-    p, q = jnp.broadcast_arrays(*promoted_inexact("kl_div", p, q))
-    out = rel_entr(p, q)
-    return jnp.where(jnp.isinf(out), out, out - p + q)
+    out = in_double(_kl_div, *operands("kl_div", p, q))
+    return convert(out, out.dtype, weak_type_of(p) and weak_type_of(q))
 
 
 def _power_less_1(log: Array, power: Array) -> Array:

@@ -10,11 +10,9 @@ import numpy as np
 from steno import lax, numpy as jnp
 from steno.api import jit
 from steno.core import dtypes
-from steno.core.config import enable_x64
 from steno.custom_derivatives import custom_jvp
-from steno.lax.gammas import polynomial
-from steno.lax.in_double import converted, with_derivatives
-from steno.numpy.operands import convert, promoted_inexact, weak_type_of
+from steno.lax.in_double import in_double, polynomial, with_derivatives
+from steno.numpy.operands import convert, promoted_inexact, strong, weak_type_of
 from steno.scipy.special.faces import floats, operands, special
 
 Array = Any
@@ -58,12 +56,6 @@ def scaled_erfc(x: Array) -> Array:
 
 
 _erfcx = with_derivatives(scaled_erfc, lambda out, x: 2 * x * out - 2 / ROOT_PI)
-
-
-@special(lambda out, x: 2 * x * out - 2 / ROOT_PI, weak=False)
-def erfcx(x: ArrayLike) -> Array:
-    """exp(x**2) erfc(x)."""
-    return scaled_erfc(x)
 
 
 def _inverse_erfc(y: Array) -> Array:
@@ -117,10 +109,13 @@ def _log_lower_normal(x: Array) -> Array:
     return jnp.where(far, jnp.log(scaled_erfc(low / -ROOT_2) / 2) - low * low / 2, jnp.log1p(-lax.erfc(high / ROOT_2) / 2))
 
 
-log_ndtr_core = with_derivatives(
-    _log_lower_normal,
-    lambda out, x: jnp.where(x < 8, math.sqrt(2 / math.pi) / _erfcx(jnp.minimum(x, 8.0) / -ROOT_2), jnp.exp(-x * x / 2) / math.sqrt(2 * math.pi)),
-)
+def _log_ndtr_slope(out: Array, x: Array) -> Array:
+    """The density over the distribution function, which is 1 in float64 from 9 on."""
+    low = jnp.minimum(x, 9.0)
+    return jnp.where(x < 9, math.sqrt(2 / math.pi) / _erfcx(low / -ROOT_2), jnp.exp(-x * x / 2) / math.sqrt(2 * math.pi))
+
+
+log_ndtr_core = with_derivatives(_log_lower_normal, _log_ndtr_slope)
 
 
 def log_ndtr(x: ArrayLike, series_order: int = 3) -> Array:
@@ -210,9 +205,7 @@ def _wofz_of(z: Array) -> Array:
 
 @custom_jvp
 def _wofz(z: Array) -> Array:
-    with enable_x64(True):
-        out = _wofz_of(converted(z, dtypes.float64))
-    return out if out.dtype == z.dtype else converted(out, jnp.real(z).dtype)
+    return in_double(_wofz_of, z)
 
 
 _wofz.defjvps(lambda g, w, z: g * (2j / ROOT_PI - 2 * z * w).astype(z.dtype))
@@ -225,6 +218,15 @@ def wofz(z: ArrayLike) -> Array:
     if dtypes.kind(z.dtype) != "c":
         z = lax.complex(z, jnp.zeros_like(z))
     return _wofz(z)
+
+
+@jit
+def erfcx(x: ArrayLike) -> Array:
+    """exp(x**2) erfc(x). Complex numbers, too."""
+    (x,) = promoted_inexact("erfcx", x)
+    if dtypes.kind(x.dtype) == "c":
+        return _wofz(lax.complex(-jnp.imag(x), jnp.real(x)))
+    return _erfcx(strong(x))
 
 
 def _fresnel(x: Array) -> tuple[Array, Array]:

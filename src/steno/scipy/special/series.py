@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from typing import Any
@@ -90,41 +91,44 @@ def _bessel_of(z: ArrayLike, v: int, n_iter: int) -> Array:
 _bessel_jn = jit(_bessel_of, static_argnums=(1, 2))
 
 
-def _sum_of_terms(ratio: Any, like: Array, limit: int) -> Array:
-    """1 + r(0) + r(0) r(1) + ..."""
+def _sum_of_terms(ratio: Any, like: Array, limit: int, patience: int) -> Array:
+    """1 + r(0) + r(0) r(1) + ..., until `patience` terms in a row change nothing."""
 
     def step(n: Array, term: Array, total: Array, more: Array) -> tuple[Array, ...]:
         term = term * ratio(n - 1)
-        # twice in a row a term that changes nothing
         quiet = jnp.abs(term) <= 1e-17 * jnp.abs(total)
-        return term, total + term, jnp.where(quiet, more - 1, 2.0)
+        return term, total + term, jnp.where(quiet, more - 1, float(patience))
 
     one = jnp.ones_like(like)
-    return until(limit, lambda term, total, more: (more > 0) & (jnp.abs(term) < jnp.inf), step, (one, one, one * 2))[1]
+    return until(limit, lambda term, total, more: (more > 0) & (jnp.abs(term) < jnp.inf), step, (one, one, one * patience))[1]
 
 
-def _hyp1f1_of(a: Array, b: Array, x: Array) -> Array:
+def _hyp1f1_of(a: Array, b: Array, x: Array, patience: int = 2) -> Array:
     """The series, after Kummer's transformation for negative x (Abramowitz and Stegun 13.1.2, 13.1.27)."""
     flip = (x < 0) & ~((a <= 0) & (jnp.floor(a) == a))
     p, v = jnp.where(flip, b - a, a), jnp.where(flip, -x, x)
-    total = _sum_of_terms(lambda n: (p + n) / (b + n) * (v / (n + 1)), x, 2000)
+    total = _sum_of_terms(lambda n: (p + n) / (b + n) * (v / (n + 1)), x, 2000, patience)
     out = jnp.where(flip, jnp.exp(x) * total, total)
     pole = (b <= 0) & (jnp.floor(b) == b) & ~((a <= 0) & (a >= b) & (jnp.floor(a) == a))
     return jnp.where(pole, jnp.inf, jnp.where(x == 0, 1.0, out))
 
 
-_hyp1f1 = with_derivatives(_hyp1f1_of, None, None, lambda out, a, b, x: a / b * _hyp1f1(a + 1, b + 1, x))
+# where a is a negative integer the series ends, but its derivative by a does not
+_hyp1f1 = with_derivatives(
+    _hyp1f1_of, None, None, lambda out, a, b, x: a / b * _hyp1f1(a + 1, b + 1, x), slow=functools.partial(_hyp1f1_of, patience=200)
+)
 
 
 @jit
 def hyp1f1(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
-    """Kummer's confluent hypergeometric function, by its series. Derivatives by a and b may be differentiated in the forward direction only."""
+    """Kummer's confluent hypergeometric function, by its series. Derivatives by a and b may be differentiated in the forward direction
+    only."""
     return _hyp1f1(*operands("hyp1f1", a, b, x))
 
 
-def _hyp2f1_of(a: Array, b: Array, c: Array, x: Array) -> Array:
-    """The series; for x < 0 after Pfaff's transformation, for x > 0 after Euler's where c < a + b; Gauss's value at 1 (Abramowitz and Stegun
-    15.1.1, 15.1.20, 15.3.3-5)."""
+def _hyp2f1_of(a: Array, b: Array, c: Array, x: Array, patience: int = 2) -> Array:
+    """The series; for x < 0 after Pfaff's transformation, for x > 0 after Euler's where c < a + b; Gauss's value at 1 (Abramowitz and
+    Stegun 15.1.1, 15.1.20, 15.3.3-5)."""
 
     def natural(v: Array) -> Array:
         return (v <= 0) & (jnp.floor(v) == v)
@@ -137,7 +141,7 @@ def _hyp2f1_of(a: Array, b: Array, c: Array, x: Array) -> Array:
     v = jnp.where(pfaff, x / (x - 1), x)
     inside = (v < 1) | ends
     v = jnp.where(inside, v, 0.0)
-    total = _sum_of_terms(lambda n: (p + n) * (q + n) / ((c + n) * (n + 1)) * v, x, 20000)
+    total = _sum_of_terms(lambda n: (p + n) * (q + n) / ((c + n) * (n + 1)) * v, x, 20000, patience)
     base = jnp.where(inside, 1 - x, 1.0)
     factor = jnp.where(pfaff, lax.pow(base, -a), jnp.where(euler, lax.pow(base, c - a - b), 1.0))
     rest = c - a - b
@@ -148,13 +152,17 @@ def _hyp2f1_of(a: Array, b: Array, c: Array, x: Array) -> Array:
     return jnp.where(jnp.isnan(a + b + c + x), jnp.nan, out)
 
 
-_hyp2f1 = with_derivatives(_hyp2f1_of, None, None, None, lambda out, a, b, c, x: a * b / c * _hyp2f1(a + 1, b + 1, c + 1, x))
+_hyp2f1 = with_derivatives(
+    _hyp2f1_of,
+    *(None, None, None, lambda out, a, b, c, x: a * b / c * _hyp2f1(a + 1, b + 1, c + 1, x)),
+    slow=functools.partial(_hyp2f1_of, patience=200),
+)
 
 
 @jit
 def hyp2f1(a: ArrayLike, b: ArrayLike, c: ArrayLike, x: ArrayLike) -> Array:
-    """Gauss's hypergeometric function of real x <= 1, infinite beyond, by its series, which near 1 takes long and loses digits. Derivatives by
-    a, b and c may be differentiated in the forward direction only."""
+    """Gauss's hypergeometric function of real x <= 1, infinite beyond, by its series, which near 1 takes long and loses digits.
+    Derivatives by a, b and c may be differentiated in the forward direction only."""
     return _hyp2f1(*operands("hyp2f1", a, b, c, x))
 
 
@@ -166,7 +174,7 @@ def _harmonics_of(n: Array, m: Array, theta: Array, phi: Array, n_max: int) -> A
         polar, azimuth = converted(theta, dtypes.float64), converted(phi, dtypes.float64)
         degree, signed = (converted(v, dtypes.float64) for v in (n, m))
         order = jnp.abs(signed)
-        x, s = jnp.cos(polar), jnp.sin(polar)
+        x, s = jnp.cos(polar), jnp.abs(jnp.sin(polar))
 
         def diagonal(value: Array, k: Array) -> tuple[Array, None]:
             return jnp.where(k <= order, value * (-s * jnp.sqrt((2 * k + 1) / (2 * k))), value), None
@@ -197,7 +205,8 @@ _harmonics = jit(_harmonics_of, static_argnums=4)
 
 def sph_harm_y(n: Array, m: Array, theta: Array, phi: Array, diff_n: int | None = None, n_max: int | None = None) -> Array:
     """Spherical harmonics of the degrees n and the orders m at the polar angles theta and the azimuths phi, arrays that broadcast together.
-    n_max: the greatest degree; by default that of n, which then must be known while tracing. NotImplementedError for `diff_n`, as in JAX."""
+    n_max: the greatest degree; by default that of n, which then must be known while tracing. NotImplementedError for
+    `diff_n`, as in JAX."""
     if diff_n is not None:
         raise NotImplementedError("sph_harm_y: diff_n, derivatives beside the values, is not there; use grad or jvp")
     top = int(np.max(static("sph_harm_y", n, "n"), initial=0)) if n_max is None else int(operator.index(n_max))

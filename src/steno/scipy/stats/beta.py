@@ -8,7 +8,7 @@ from steno import numpy as jnp
 from steno.lax.gammas import log_beta
 from steno.lax.incomplete import incomplete_beta
 from steno.scipy.special.logarithms import xlog1py, xlogy
-from steno.scipy.stats.faces import elementwise, of, within
+from steno.scipy.stats.faces import elementwise, logarithm, of, within
 
 Array = Any
 ArrayLike = Any
@@ -38,8 +38,8 @@ def sf(x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: Arra
     return incomplete_beta(b, a, 1 - jnp.clip((x - loc) / scale, 0.0, 1.0))
 
 
-logcdf = of(cdf, "logcdf", "The logarithm of the distribution function.", jnp.log)
-logsf = of(sf, "logsf", "The logarithm of sf(x).", jnp.log)
+logcdf = logarithm(cdf, sf, "logcdf")
+logsf = logarithm(sf, cdf, "logsf")
 
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "sf"]

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from steno import numpy as jnp
-from steno.scipy.stats.faces import elementwise, of
+from steno.scipy.stats.faces import elementwise, logarithm, of
 
 Array = Any
 ArrayLike = Any
@@ -38,8 +38,8 @@ def sf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return _below((loc - x) / scale)
 
 
-logcdf = of(cdf, "logcdf", "The logarithm of the distribution function.", jnp.log)
-logsf = of(sf, "logsf", "The logarithm of sf(x).", jnp.log)
+logcdf = logarithm(cdf, sf, "logcdf")
+logsf = logarithm(sf, cdf, "logsf")
 
 
 def _quantile(q: Array) -> Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from steno import numpy as jnp
-from steno.scipy.stats.faces import elementwise, of, within
+from steno.scipy.stats.faces import elementwise, logarithm, of, within
 
 Array = Any
 ArrayLike = Any
@@ -28,21 +28,13 @@ def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
 
 
 @elementwise
-def logcdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The logarithm of the distribution function."""
-    y = jnp.maximum((x - loc) / scale, 0.0)
-    near = y < 0.7
-    u, v = jnp.where(near, y, 0.5), jnp.where(near, 1.0, y)
-    return jnp.where(near, jnp.log(-jnp.expm1(-u)), jnp.log1p(-jnp.exp(-v)))
-
-
-@elementwise
 def logsf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The logarithm of sf(x)."""
     return -jnp.maximum((x - loc) / scale, 0.0)
 
 
 sf = of(logsf, "sf", "1 - cdf(...).")
+logcdf = logarithm(cdf, sf, "logcdf")
 
 
 @elementwise

@@ -47,8 +47,23 @@ def of(function: Function, name: str, doc: str, then: Function = jnp.exp) -> Fun
     return elementwise(composed)
 
 
+def logarithm(near: Function, far: Function, name: str) -> Function:
+    """log(near(...)): by log(1 - far(...)) where that is precise."""
+    body = inspect.unwrap(near)
+
+    @functools.wraps(body)
+    def composed(*xs: Array) -> Array:
+        p, q = near(*xs), far(*xs)
+        great = p > 0.5
+        return jnp.where(great, jnp.log1p(-jnp.where(great, q, 0.0)), jnp.log(jnp.where(great, 1.0, p)))
+
+    composed.__name__ = composed.__qualname__ = name
+    composed.__doc__ = f"The logarithm of {near.__name__}(...)."
+    return elementwise(composed)
+
+
 def within(inside: Array, value: Array, beyond: float = -jnp.inf) -> Array:
     return jnp.where(inside, value, beyond)
 
 
-__all__ = ["elementwise", "of", "within"]
+__all__ = ["elementwise", "logarithm", "of", "within"]

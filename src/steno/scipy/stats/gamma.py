@@ -7,7 +7,7 @@ from typing import Any
 from steno import lax, numpy as jnp
 from steno.lax.incomplete import lower_gamma, upper_gamma
 from steno.scipy.special.logarithms import xlogy
-from steno.scipy.stats.faces import elementwise, of, within
+from steno.scipy.stats.faces import elementwise, logarithm, of, within
 
 Array = Any
 ArrayLike = Any
@@ -39,8 +39,8 @@ def sf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> 
     return within(y > 0, upper_gamma(a, jnp.where(y > 0, y, 1.0)), 1.0)
 
 
-logcdf = of(cdf, "logcdf", "The logarithm of the distribution function.", jnp.log)
-logsf = of(sf, "logsf", "The logarithm of sf(x).", jnp.log)
+logcdf = logarithm(cdf, sf, "logcdf")
+logsf = logarithm(sf, cdf, "logsf")
 
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "sf"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from steno import numpy as jnp
-from steno.scipy.stats.faces import elementwise, of
+from steno.scipy.stats.faces import elementwise, logarithm, of
 
 Array = Any
 ArrayLike = Any
@@ -36,7 +36,7 @@ def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return jnp.where(scale > 0, -jnp.expm1(-jnp.exp((x - loc) / scale)), jnp.nan)
 
 
-logcdf = of(cdf, "logcdf", "The logarithm of cdf(x).", jnp.log)
+logcdf = logarithm(cdf, sf, "logcdf")
 
 
 @elementwise

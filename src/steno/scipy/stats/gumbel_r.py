@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from steno import numpy as jnp
-from steno.scipy.stats.faces import elementwise, of
+from steno.scipy.stats.faces import elementwise, logarithm, of
 
 Array = Any
 ArrayLike = Any
@@ -36,7 +36,7 @@ def sf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return jnp.where(scale > 0, -jnp.expm1(-jnp.exp(-(x - loc) / scale)), jnp.nan)
 
 
-logsf = of(sf, "logsf", "The logarithm of sf(x).", jnp.log)
+logsf = logarithm(sf, cdf, "logsf")
 
 
 @elementwise

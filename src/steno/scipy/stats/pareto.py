@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from steno import numpy as jnp
-from steno.scipy.stats.faces import elementwise, of, within
+from steno.scipy.stats.faces import elementwise, logarithm, of, within
 
 Array = Any
 ArrayLike = Any
@@ -29,7 +29,7 @@ def logsf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) 
 
 sf = of(logsf, "sf", "1 - cdf(...).")
 cdf = of(logsf, "cdf", "The distribution function.", lambda log: -jnp.expm1(log))
-logcdf = of(cdf, "logcdf", "The logarithm of the distribution function.", jnp.log)
+logcdf = logarithm(cdf, sf, "logcdf")
 
 
 @elementwise
