@@ -7,7 +7,7 @@ __getattr__, __dir__ = _on_demand(
     {"kde": ("gaussian_kde",), "samples": ("mode", "rankdata", "sem")},
     submodules=(
         "bernoulli", "beta", "betabinom", "binom", "cauchy", "chi2", "dirichlet", "expon", "gamma", "gennorm", "geom", "gumbel_l",
-        "gumbel_r", "laplace", "logistic", "multinomial", "multivariate_normal", "nbinom", "norm", "pareto", "poisson", "t", "truncnorm", "uniform",
-        "vonmises", "wrapcauchy",
+        "gumbel_r", "laplace", "logistic", "multinomial", "multivariate_normal", "nbinom", "norm", "pareto", "poisson", "t",
+        "truncnorm", "uniform", "vonmises", "wrapcauchy",
     ),
 )  # fmt: skip

@@ -79,7 +79,8 @@ _METHODS = ("average", "min", "max", "dense", "ordinal")
 
 def rankdata(a: ArrayLike, method: str = "average", *, axis: int | None = None, nan_policy: str = "propagate") -> Array:
     """The ranks, from 1, along `axis` (None: of all, as one vector), floats. Equal values get the `method` ("average", "min", "max") of
-    their ranks, "dense" the number of distinct values up to them, "ordinal" different ones in their order; all is NaN where one value is NaN.
+    their ranks, "dense" the number of distinct values up to them, "ordinal" different ones in their order; all is
+    NaN where one value is NaN.
     ValueError for other methods and unknown policies, NotImplementedError for a `nan_policy` other than "propagate"."""
     _check_policy("rankdata", nan_policy, ("propagate",))
     if method not in _METHODS:
