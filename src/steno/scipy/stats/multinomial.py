@@ -7,7 +7,7 @@ from typing import Any
 from steno import lax, numpy as jnp
 from steno.api import jit
 from steno.lax.in_double import in_double
-from steno.numpy.operands import promoted_inexact
+from steno.numpy.operands import check_arraylike, promoted_inexact
 from steno.scipy.special.logarithms import xlogy
 
 Array = Any
@@ -23,7 +23,8 @@ def logpmf(x: ArrayLike, n: ArrayLike, p: ArrayLike) -> Array:
         return jnp.where((jnp.sum(x, axis=-1) == n) & jnp.all(x >= 0, axis=-1), value, -jnp.inf)
 
     (p,) = promoted_inexact("multinomial.logpmf", p)
-    _, x, n = promoted_inexact("multinomial.logpmf", p, x, n)
+    check_arraylike("multinomial.logpmf", x, n)
+    x, n = jnp.asarray(x).astype(p.dtype), jnp.asarray(n).astype(p.dtype)
     return in_double(probability, p, x, n)
 
 
