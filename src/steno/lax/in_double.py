@@ -8,7 +8,7 @@ from typing import Any
 from steno import lax, numpy as jnp
 from steno.api import jit
 from steno.core import dtypes
-from steno.core.config import enable_x64
+from steno.core.config import enable_x64, numpy_dtype_promotion
 from steno.custom_derivatives import SymbolicZero, custom_jvp
 from steno.derivatives import jvp
 from steno.ops.convert import convert_element_type
@@ -27,7 +27,7 @@ def converted(x: Array, dtype: Any) -> Array:
 def in_double(body: Function, *xs: Array) -> Any:
     """body(*xs), in float64; the results, one or a tuple, are of the operands' precision."""
     dtype = jnp.real(xs[0]).dtype
-    with enable_x64(True):
+    with enable_x64(True), numpy_dtype_promotion("standard"):
         out = body(*(converted(x, dtypes.float64) for x in xs))
         return tuple(converted(v, dtype) for v in out) if isinstance(out, tuple) else converted(out, dtype)
 
