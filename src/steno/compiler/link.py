@@ -28,7 +28,7 @@ from steno.core.config import config
 from steno.ir.loops import Program
 
 OPT_LEVEL = 2
-PART = 60_000  # characters of LLVM IR that are worth a thread: some 20 ms of work
+PART = 4_000  # characters of LLVM IR that are worth a thread: some 5 ms of work
 
 # What LLVM may call of its own accord: copies, and the float remainder, which no instruction gives.
 LIBRARY = {
@@ -182,15 +182,17 @@ def _thread_machine(target: Target, opt: int, slot: int) -> Any:
 
 
 def _parts(module: Module, most: int) -> list[list[int]]:
-    """The functions in at most `most` parts of like size, each of PART characters or more."""
-    total = sum(len(text) for _, text in module.functions)
-    count = max(1, min(most, total // PART))
-    loads, parts = [0] * count, [[] for _ in range(count)]
-    for k in sorted(range(len(module.functions)), key=lambda k: -len(module.functions[k][1])):
-        j = loads.index(min(loads))
-        loads[j] += len(module.functions[k][1])
-        parts[j].append(k)
-    return [sorted(p) for p in parts]
+    """The functions in at most `most` parts of like size; none is much smaller than PART."""
+    sizes = [len(text) for _, text in module.functions]
+    for count in range(min(most, sum(sizes) // PART), 1, -1):
+        loads, parts = [0] * count, [[] for _ in range(count)]
+        for k in sorted(range(len(sizes)), key=lambda k: -sizes[k]):
+            j = loads.index(min(loads))
+            loads[j] += sizes[k]
+            parts[j].append(k)
+        if min(loads) >= PART // 2:
+            return [sorted(p) for p in parts]
+    return [list(range(len(sizes)))]
 
 
 def compile_objects(module: Module, target: Target, opt: int = OPT_LEVEL) -> tuple[bytes, ...]:
