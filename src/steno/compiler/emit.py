@@ -60,6 +60,7 @@ class Module:
     declarations: tuple[str, ...]
     functions: tuple[tuple[str, str], ...]  # (name, text)
     imports: frozenset[str]  # symbols of the runtime and of libraries
+    straight: bool = False  # the entry, the last function, has no loops
 
     def text(self) -> str:
         return self.part(range(len(self.functions)))
@@ -174,7 +175,11 @@ def emit(program: Program, target: Target) -> Module:
     functions += [(name, _HEAD.format(name=name) + body) for body, name in shared.functions.items()]
     functions += [(name, body.replace("@?(", f"@{name}(", 1)) for body, name in shared.programs.items()]
     declared = (*shared.globals, *shared.declarations.text.values())
-    return Module(target.triple, declared, (*functions, (ENTRY, entry)), frozenset(shared.imports))
+    return Module(target.triple, declared, (*functions, (ENTRY, entry)), frozenset(shared.imports), is_straight(program))
+
+
+def is_straight(program: Program) -> bool:
+    return not any(isinstance(s, (Loop, Choice)) for s in program.statements)
 
 
 @final
@@ -232,7 +237,7 @@ class _Emitter:
             else:
                 self.copy(s)
         linkage = "" if name == ENTRY else "hidden "
-        once = name == ENTRY and not any(isinstance(s, (Loop, Choice)) for s in self.program.statements)
+        once = name == ENTRY and is_straight(self.program)
         head = [
             f"define {linkage}i32 @{name}(ptr noundef %in, ptr noundef %out, ptr noundef %arena, ptr noundef %rt) #{int(once)} {{",
             "entry:",
