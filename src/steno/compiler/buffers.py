@@ -30,6 +30,10 @@ class Assigned:
     aliases: tuple[tuple[int, int], ...]
 
 
+Place = tuple[int, int, int, int]
+"""offset, end, first and last statement"""
+
+
 def _loads(stage: Any) -> list[tuple[Buffer, Index]]:
     return [(e.attr[0], e.attr[1]) for e in topological(stage_exprs(stage)) if e.op == "load"]
 
@@ -95,7 +99,6 @@ def _arena(
             if b.kind == "arena":
                 first.setdefault(b, k)
                 last[b] = k
-    Place = tuple[int, int, int, int]  # offset, end, first, last
     placed: list[Place] = []
     lasting: list[Place] = []  # those that live long; the others are also found by statement
     brief: list[list[Place]] = [[] for _ in statements]

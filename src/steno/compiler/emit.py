@@ -60,6 +60,7 @@ class Module:
     declarations: tuple[str, ...]
     functions: tuple[tuple[str, str], ...]  # (name, text)
     imports: frozenset[str]  # symbols of the runtime and of libraries
+    straight: bool = False  # the entry, the last function, has no loops
 
     def text(self) -> str:
         return self.part(range(len(self.functions)))
@@ -68,11 +69,7 @@ class Module:
         """A module with some of the functions; the others are declared."""
         chosen = [self.functions[k][1] for k in which]
         names = {self.functions[k][0] for k in which}
-        others = [
-            f"declare hidden i32 @{n}(ptr, ptr, ptr, ptr)" if n.startswith("p") else f"declare hidden void @{n}(ptr, i64, i64)"
-            for n, _ in self.functions
-            if n not in names and n != ENTRY
-        ]
+        others = [f"declare{t[len('define') : t.index(')') + 1]}" for n, t in self.functions if n not in names and n != ENTRY]
         attributes = 'attributes #0 = { nounwind "frame-pointer"="none" "min-legal-vector-width"="512" }'
         # What runs once, calls apart, is not worth optimisation.
         once = attributes.replace("#0 = { ", "#1 = { noinline optnone ")
@@ -174,10 +171,15 @@ def _flat_extent(kernel: Kernel) -> tuple[int, int] | None:
 def emit(program: Program, target: Target) -> Module:
     shared = _Shared(target)
     entry = _Emitter(program, shared).text(ENTRY)
-    functions = [(name, _HEAD.format(name=name) + body) for body, name in shared.functions.items()]
+    functions = [*shared.declarations.functions.items()]
+    functions += [(name, _HEAD.format(name=name) + body) for body, name in shared.functions.items()]
     functions += [(name, body.replace("@?(", f"@{name}(", 1)) for body, name in shared.programs.items()]
     declared = (*shared.globals, *shared.declarations.text.values())
-    return Module(target.triple, declared, (*functions, (ENTRY, entry)), frozenset(shared.imports))
+    return Module(target.triple, declared, (*functions, (ENTRY, entry)), frozenset(shared.imports), is_straight(program))
+
+
+def is_straight(program: Program) -> bool:
+    return not any(isinstance(s, (Loop, Choice)) for s in program.statements)
 
 
 @final
@@ -235,7 +237,7 @@ class _Emitter:
             else:
                 self.copy(s)
         linkage = "" if name == ENTRY else "hidden "
-        once = name == ENTRY and not any(isinstance(s, (Loop, Choice)) for s in self.program.statements)
+        once = name == ENTRY and is_straight(self.program)
         head = [
             f"define {linkage}i32 @{name}(ptr noundef %in, ptr noundef %out, ptr noundef %arena, ptr noundef %rt) #{int(once)} {{",
             "entry:",

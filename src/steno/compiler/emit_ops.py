@@ -82,10 +82,11 @@ def booleans(values: Sequence[bool]) -> str:
 
 @final
 class Declarations:
-    """What a module must declare: intrinsics, library functions."""
+    """What a module must declare: intrinsics, library functions. `functions`: those that its expressions call, as they are written."""
 
     def __init__(self) -> None:
         self.text: dict[str, str] = {}
+        self.functions: dict[str, str] = {}
 
     def add(self, name: str, result: str, args: Sequence[str]) -> str:
         if name not in self.text:

@@ -19,7 +19,7 @@ def _function(w: Writer, e: Expr, lanes: int) -> str:
     """Its name; it is written if it is not there yet. Of more lanes than one register has of its widest values, halves are computed by
     calls: LLVM would split each value, and this is the slowest thing it does."""
     name = f"{e.attr}.{lanes}"
-    if name in w.declarations.text:
+    if name in w.declarations.functions:
         return name
     body, leaves = outlined(e)
     names = {leaf: f"%x{k}" for k, leaf in enumerate(leaves)}
@@ -39,8 +39,8 @@ def _function(w: Writer, e: Expr, lanes: int) -> str:
     else:
         (result,) = inner.inline(inner.without_rare([body], set()), [body], names, lanes)
     parameters = ", ".join(f"{typed(leaf.dtype, lanes)} {v}" for leaf, v in names.items())
-    w.declarations.text[name] = "\n".join(
-        [f"define internal {typed(e.dtype, lanes)} @{name}({parameters}) #0 {{", "entry:", *inner.scopes[0].lines,
+    w.declarations.functions[name] = "\n".join(
+        [f"define hidden {typed(e.dtype, lanes)} @{name}({parameters}) #0 {{", "entry:", *inner.scopes[0].lines,
          f"  ret {typed(e.dtype, lanes)} {result}", "}"]
     )  # fmt: skip
     return name

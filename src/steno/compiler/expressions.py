@@ -248,7 +248,8 @@ class Expressions:
         """The results' elements at an index: by the body, or, if it is written once for the program, by a call."""
         name = self.functions.get(node.cost_key)
         if name is not None:
-            return (self.b.outline(name, *(read(index if o.aval.ndim else ()) for read, o in zip(reads, node.operands, strict=True))),)
+            operands: list[Any] = [read(index if o.aval.ndim else ()) for read, o in zip(reads, node.operands, strict=True)]
+            return (self.b.outline(name, *operands),)
         body = body_of(node)
         assert body is not None
         out = body(self.b, index, reads)

@@ -28,7 +28,7 @@ from steno.core.config import config
 from steno.ir.loops import Program
 
 OPT_LEVEL = 2
-PART = 60_000  # characters of LLVM IR that are worth a thread: some 20 ms of work
+PART = 4_000  # characters of LLVM IR that are worth a thread: some 5 ms of work
 
 # What LLVM may call of its own accord: copies, and the float remainder, which no instruction gives.
 LIBRARY = {
@@ -181,28 +181,37 @@ def _thread_machine(target: Target, opt: int, slot: int) -> Any:
     return _new_machine(target, opt)
 
 
-def _parts(module: Module, most: int) -> list[list[int]]:
-    """The functions in at most `most` parts of like size, each of PART characters or more."""
-    total = sum(len(text) for _, text in module.functions)
-    count = max(1, min(most, total // PART))
-    loads, parts = [0] * count, [[] for _ in range(count)]
-    for k in sorted(range(len(module.functions)), key=lambda k: -len(module.functions[k][1])):
-        j = loads.index(min(loads))
-        loads[j] += len(module.functions[k][1])
-        parts[j].append(k)
-    return [sorted(p) for p in parts]
+def _parts(module: Module, most: int, opt: int) -> list[tuple[list[int], int]]:
+    """The functions in parts of like size, none much smaller than PART, with the level for each: some `most` parts at most."""
+    sizes = [len(text) for _, text in module.functions]
+    *others, entry = range(len(sizes))
+    if others and opt and module.straight and sizes[entry] > PART:  # LLVM takes more than linear time for a long function, but for level 0
+        return [([entry], 0), *((part, opt) for part in _balanced(sizes, others, most))]
+    return [(part, opt) for part in _balanced(sizes, [*others, entry], most)]
+
+
+def _balanced(sizes: Sequence[int], which: Sequence[int], most: int) -> list[list[int]]:
+    for count in range(min(most, sum(sizes[k] for k in which) // PART), 1, -1):
+        loads, parts = [0] * count, [[] for _ in range(count)]
+        for k in sorted(which, key=lambda k: -sizes[k]):
+            j = loads.index(min(loads))
+            loads[j] += sizes[k]
+            parts[j].append(k)
+        if min(loads) >= PART // 2:
+            return [sorted(p) for p in parts]
+    return [list(which)]
 
 
 def compile_objects(module: Module, target: Target, opt: int = OPT_LEVEL) -> tuple[bytes, ...]:
     """The object files, as bytes that another process may load."""
-    parts = _parts(module, _native.num_threads())
+    parts = _parts(module, _native.num_threads(), opt)
     free = _unlocked() if len(parts) > 1 else None
     if free is None:
         return (_compile(module.text(), target, opt),)
     with _parallel:  # the machines are in use
-        machines = [_thread_machine(target, opt, k) for k in range(len(parts))]
+        machines = [_thread_machine(target, level, k) for k, (_, level) in enumerate(parts)]
         with ThreadPoolExecutor(len(parts), "steno-compile") as pool:
-            return tuple(pool.map(lambda part, machine: free.compile(module.part(part), machine), parts, machines))
+            return tuple(pool.map(lambda part, machine: free.compile(module.part(part[0]), machine), parts, machines))
 
 
 SYMBOLS: dict[str, int] = {}

@@ -5,6 +5,7 @@ jaxpr --to_graph--> graph --schedule, assign--> loops --emit--> LLVM IR --link--
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
@@ -120,6 +121,23 @@ def compile_jaxpr(closed: ClosedJaxpr, donated: frozenset[int] = frozenset(), qu
     ops that are evaluated one by one. ValueError for effects that no other program can have."""
     if not quick:
         refuse_effects(closed)
+    with _no_garbage_collection():
+        return _compiled(closed, donated, quick)
+
+
+@contextmanager
+def _no_garbage_collection() -> Any:
+    """What a compilation makes is in use until its end: to look through it again and again takes more than linear time."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def _compiled(closed: ClosedJaxpr, donated: frozenset[int], quick: bool) -> Compiled:
     clock = _Clock()
     with clock("graph"):
         graph = to_graph(closed)

@@ -34,7 +34,7 @@ def holders(x: Any, ignored: Sequence[Any] = (), depth: int = _DEPTH) -> list[st
 def _holder(r: Any, x: Any, ignored: Sequence[Any], depth: int) -> str:
     if type(r) is types.CellType:
         return _of_cell(r)
-    if type(r) is types.GeneratorType:
+    if type(r) is types.GeneratorType and r.gi_frame is not None:
         return f"the local variable {_key(r.gi_frame.f_locals, x)} of the generator {_where(r.gi_code)}"
     name = _described(r)
     if type(r) is dict:

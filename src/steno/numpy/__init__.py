@@ -85,7 +85,6 @@ from steno.numpy.elementwise import (
     fmax as fmax,
     fmin as fmin,
     fmod as fmod,
-    frexp as frexp,
     gcd as gcd,
     greater as greater,
     greater_equal as greater_equal,
@@ -386,6 +385,7 @@ __getattr__, __dir__ = _on_demand(
         "info": ("__array_namespace_info__",),
         "index_tricks": ("c_", "index_exp", "ix_", "mgrid", "ogrid", "r_", "s_"),
         "logaddexp": ("logaddexp", "logaddexp2"),
+        "mantissas": ("frexp",),
         "padding": ("pad",),
         "polynomial": ("convolve", "correlate", "poly", "polyadd", "polyder", "polydiv", "polyint", "polymul", "polysub", "polyval"),
         "sets": (

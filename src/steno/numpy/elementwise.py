@@ -15,7 +15,6 @@ import numpy as np
 from steno import lax
 from steno.core import dtypes
 from steno.core.aval import TypedScalar, typed_scalar
-from steno.custom_derivatives import custom_jvp
 from steno.lax import records as p
 from steno.numpy.operands import (
     PYTHON_SCALARS,
@@ -398,56 +397,10 @@ def i0(x: ArrayLike) -> Array:
     return p.mul_p(p.exp_p(size, accuracy=None), p.bessel_i0e_p(x))
 
 
-def _float_layout(d: Any) -> tuple[np.dtype, int, int, int]:
+def float_layout(d: Any) -> tuple[np.dtype, int, int, int]:
     """(integer dtype of the same width, exponent bits, mantissa bits, bias) of a float dtype."""
     info = dtypes.finfo(d)
     return np.dtype(f"int{d.itemsize * 8}"), int(info.nexp), int(info.nmant), (1 << (int(info.nexp) - 1)) - 1
-
-
-def frexp(x: ArrayLike, /) -> tuple[Array, Array]:
-    """(m, e) with x = m * 2**e and 0.5 <= |m| < 1; zeros, infinities and NaN stay, with exponent 0."""
-    x = unary_operand("frexp", x)
-    x = strong(convert(x, to_inexact(*type_of(x))[0]))
-    if kind_of(x) == "c":
-        raise TypeError(f"frexp: expected a real dtype, got {dtypes.name(x.aval.dtype)}")
-    return _frexp(as_array("frexp", x))
-
-
-@custom_jvp
-def _frexp(x: Array) -> tuple[Array, Array]:
-    d = x.aval.dtype
-    narrow = d if dtypes.itemsize_bits(d) < 32 else None
-    if narrow is not None:
-        x = convert(x, dtypes.float32)
-    work = x.aval.dtype
-    bits_dtype, nexp, nmant, bias = _float_layout(work)
-    # subnormals are scaled up first
-    zero = const(0, work)
-    tiny = p.lt_p(p.abs_p(x), const(float(dtypes.finfo(work).smallest_normal), work))
-    scaled = where(tiny, p.mul_p(x, const(2.0 ** (nmant + 1), work)), x)
-    bits = p.bitcast_convert_type_p(scaled, new_dtype=bits_dtype)
-    mask = const((1 << nexp) - 1, bits_dtype)
-    exponent = p.and_p(p.shift_right_logical_p(bits, const(nmant, bits_dtype)), mask)
-    exponent = p.sub_p(exponent, const(bias - 1, bits_dtype))
-    exponent = where(tiny, p.sub_p(exponent, const(nmant + 1, bits_dtype)), exponent)
-    cleared = p.and_p(bits, const(~(((1 << nexp) - 1) << nmant), bits_dtype))
-    mantissa = p.bitcast_convert_type_p(p.or_p(cleared, const((bias - 1) << nmant, bits_dtype)), new_dtype=work)
-    special = p.or_p(p.eq_p(x, zero), p.not_p(p.is_finite_p(x)))
-    m = where(special, x, mantissa)
-    e = strong(where(special, const(0, bits_dtype), exponent))
-    return (m if narrow is None else convert(m, narrow)), convert(e, dtypes.int32)
-
-
-@_frexp.defjvp
-def _frexp_tangent(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Any, Any]:
-    """The mantissa is x / 2**e with e constant. The factor in two steps, since 2**-e may be out of range."""
-    m, e = _frexp(*primals)
-    half = p.shift_right_arithmetic_p(p.neg_p(e), const(1, e.aval.dtype))
-    rest = p.sub_p(p.neg_p(e), half)
-    wide = convert(tangents[0], dtypes.float32) if dtypes.itemsize_bits(m.aval.dtype) < 32 else tangents[0]
-    for part in (half, rest):
-        wide = p.mul_p(wide, power_of_two(part, wide.aval.dtype))
-    return (m, e), (convert(wide, m.aval.dtype), np.zeros(e.aval.shape, dtypes.float0))
 
 
 def ldexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
@@ -466,7 +419,7 @@ def ldexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     work = d if dtypes.itemsize_bits(d) >= 32 else dtypes.float32
     x = convert(x, work)
     # 2**e in steps that are powers the format holds exactly
-    _, nexp, nmant, bias = _float_layout(work)
+    _, nexp, nmant, bias = float_layout(work)
     ed = e.aval.dtype
     limit = bias - 1
     bound = 2 * bias + nmant
@@ -480,7 +433,7 @@ def ldexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 
 def power_of_two(e: Any, dtype: Any) -> Array:
     """2**e for integers e within the normal range of a float dtype."""
-    bits_dtype, _, nmant, bias = _float_layout(dtype)
+    bits_dtype, _, nmant, bias = float_layout(dtype)
     biased = p.add_p(convert(e, bits_dtype), const(bias, bits_dtype))
     return p.bitcast_convert_type_p(p.shift_left_p(biased, const(nmant, bits_dtype)), new_dtype=dtype)
 

@@ -31,6 +31,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr uint64_t kMaxTasks = 32;
+constexpr size_t kAheadBytes = size_t(8) << 20;  // of results that are not there yet: more would take turns in memory instead of the caches
 constexpr uint64_t kNotQueued = UINT64_MAX;
 constexpr std::chrono::milliseconds kPoll{50};    // between two looks at signals
 constexpr uint64_t kShortTask = 5'000'000;        // nanoseconds: a waiting thread runs it, though it cannot be interrupted meanwhile
@@ -299,8 +300,8 @@ bool queue_serves_another() { return !queue_is_idle() && !pthread_equal(queue().
 bool queue_has_room(size_t out_bytes) {
     Queue &q = queue();
     uint64_t unfinished = q.enqueued - tasks_finished.load(std::memory_order_relaxed);
-    // Two tasks keep the worker busy; more wait only while their results fit into memory that the pool would keep anyway.
-    return unfinished < 2 || (unfinished < kMaxTasks && q.out_bytes + out_bytes <= pool_limit() / 2);
+    // Two tasks keep the worker busy; more wait only while all their results are small.
+    return unfinished < 2 || (unfinished < kMaxTasks && q.out_bytes + out_bytes <= kAheadBytes);
 }
 
 bool wait_for_room(size_t out_bytes) {
