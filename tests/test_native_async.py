@@ -325,6 +325,15 @@ def interrupt_after(seconds):
     return t
 
 
+@pytest.fixture
+def ctrl_c():
+    """Ctrl-C raises, also in a process that was started in the background, which ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_ends_the_wait_not_the_run():
     y = sleepy(1000)
     begin = time.perf_counter()
@@ -336,6 +345,7 @@ def test_ctrl_c_ends_the_wait_not_the_run():
     assert y.item() == 1000
 
 
+@pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_while_the_queue_is_full():
     outs = [sleepy(50) for _ in range(32)]
     t = interrupt_after(0.1)
@@ -717,6 +727,7 @@ y = host(callback).run([array([1, 2])])[0]
 
 def test_ctrl_c_at_exit():
     code = """
+signal.signal(signal.SIGINT, signal.default_int_handler)
 y = [sleepy(200) for _ in range(30)]
 def interrupt():
     time.sleep(0.3)

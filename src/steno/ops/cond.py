@@ -256,7 +256,7 @@ def _masked(closed: ClosedJaxpr, axis: Axis, batched: Flags) -> ClosedJaxpr:
         def is_batched(x: Any) -> bool:
             return type(x) is BatchTracer and x._trace is trace
 
-        shared: dict[int, Any] = {}  # by id; the values are kept by `env`
+        shared: dict[int, tuple[Any, Any]] = {}  # by id: the value, which must live for its id to be its own, and its masked form
 
         def run(jaxpr: Jaxpr, consts: Sequence[Any], args: Sequence[Any]) -> list[Any]:
             env: dict[Any, Any] = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*consts, *args), strict=True))
@@ -270,7 +270,9 @@ def _masked(closed: ClosedJaxpr, axis: Axis, batched: Flags) -> ClosedJaxpr:
                             if x.aval.size > size or e.op.subprograms is not None:
                                 late = True
                             else:
-                                xs[k] = shared[id(x)] if id(x) in shared else shared.setdefault(id(x), masked(x))
+                                if id(x) not in shared:
+                                    shared[id(x)] = x, masked(x)
+                                xs[k] = shared[id(x)][1]
                 if e.op is jit:
                     out = run(e.params["jaxpr"].jaxpr, e.params["jaxpr"].consts, xs)
                 else:
