@@ -53,3 +53,8 @@ def test_programs_are_the_same_for_the_same_seed_and_of_all_kinds() -> None:
     control = "scan cond switch while_loop fori_loop lax.map associative_scan custom_jvp custom_vjp checkpoint jax.jit jax.vmap jax.grad"
     assert not [w for w in f"{control} dot_general sort cum .at[".split() if w not in text]
     assert np.mean([s.count("\n") for s in sources]) > 8
+
+
+@pytest.mark.parametrize("seed", [2333444934])
+def test_programs_that_once_failed(seed):
+    check(random_program(seed, 4), quick=True)
