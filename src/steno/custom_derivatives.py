@@ -9,7 +9,7 @@ from typing import Any, final
 
 from steno._native import ShapedArray, current_trace
 from steno.core import dtypes, source
-from steno.core.aval import typeof
+from steno.core.aval import HasAval, typeof
 from steno.core.errors import UnexpectedTracerError
 from steno.core.jaxpr import DebugInfo, eval_jaxpr
 from steno.core.op import OPS
@@ -37,29 +37,13 @@ from steno.tree_util import Partial, PyTreeDef, tree_flatten, tree_leaves, tree_
 
 
 @final
-class SymbolicZero:
+class SymbolicZero(HasAval):
     """A tangent or cotangent that is zero, as rules with `symbolic_zeros=True` get and may return it."""
 
     __slots__ = ("aval",)
 
     def __init__(self, aval: ShapedArray) -> None:
         self.aval = aval
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.aval.shape
-
-    @property
-    def dtype(self) -> Any:
-        return self.aval.dtype
-
-    @property
-    def ndim(self) -> int:
-        return self.aval.ndim
-
-    @property
-    def size(self) -> int:
-        return self.aval.size
 
     @property
     def weak_type(self) -> bool:

@@ -9,7 +9,6 @@ import numpy as np
 
 from steno.compiler.emit_code import Code, power_above
 from steno.compiler.emit_maps import (
-    LONG_BODY,
     Range,
     body_size,
     constant_or_op,
@@ -28,6 +27,7 @@ from steno.ir.index import LoopVar
 from steno.ir.loops import BLOCK, LANES, ColReduce, Cumulate, Fold, RowReduce, TreeReduce
 
 ROW_BODY = 12  # operations on an element beyond which lanes are kept in memory instead of writing the body for each of them
+LONG_BODY = 160  # operations up to which a row or column is written out instead of looped over
 UNROLLED = 8  # elements of a column that are folded in registers
 COLUMN_UNIT = 128  # lanes of a flat kernel that threads share out
 SCRATCH_BYTES = 1 << 20

@@ -17,7 +17,6 @@ from steno.ir.index import LoopVar
 from steno.ir.loops import Buffer, MapStage, Stage, Store
 
 SHORT_BODY, UNROLLED = 20, 64  # a loop over single elements does several at once if it has so few operations, so many iterations
-LONG_BODY = 160  # operations
 ONCE_BODY = 64  # a body of more operations is written once only, its loop is masked throughout
 STREAM_BYTES = 1 << 24
 FLAT_UNIT = 256  # elements of a flat kernel's vector variable that threads share out

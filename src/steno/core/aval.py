@@ -53,6 +53,30 @@ for _name, _method in _METHODS.items():
     setattr(ShapedArray, _name, _method)
 
 
+class HasAval:
+    """What stands for an array and says by its `aval` of what type."""
+
+    __slots__ = ()
+
+    aval: Any
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.aval.shape
+
+    @property
+    def dtype(self) -> Any:
+        return self.aval.dtype
+
+    @property
+    def ndim(self) -> int:
+        return self.aval.ndim
+
+    @property
+    def size(self) -> int:
+        return self.aval.size
+
+
 @final
 class TypedScalar:
     """A scalar constant of a given dtype and weak type: a Python number after promotion. `value` is an `np.generic` of the aval's dtype."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any, Final, final
 
 from steno._native import ArrayImpl, ShapedArray
-from steno.core.aval import register_aval_type
+from steno.core.aval import HasAval, register_aval_type
 
 
 @final
@@ -104,7 +104,7 @@ class _RefMeta(type):
         return type(instance) is Ref or (is_ref(instance) and hasattr(instance, "_trace"))
 
 
-class Ref(metaclass=_RefMeta):
+class Ref(HasAval, metaclass=_RefMeta):
     """A mutable array: `ref[...]` and `ref[idx]` read, `ref[idx] = x` and `ref[idx] += x` write.
 
     Made by `new_ref`. For `isinstance` also what stands for one while a function is traced. Its methods are set by `steno/ref.py`."""
@@ -128,22 +128,6 @@ class Ref(metaclass=_RefMeta):
     @value.setter
     def value(self, array: ArrayImpl) -> None:
         self._array = array.with_aval(self.aval.inner_aval)  # an owner of its own, of memory that others may share
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.aval.shape
-
-    @property
-    def dtype(self) -> Any:
-        return self.aval.dtype
-
-    @property
-    def ndim(self) -> int:
-        return self.aval.ndim
-
-    @property
-    def size(self) -> int:
-        return self.aval.size
 
     def __len__(self) -> int:
         if not self.aval.shape:

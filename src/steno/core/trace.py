@@ -17,7 +17,7 @@ import numpy as np
 
 from steno._native import ArrayImpl, ShapedArray, current_trace, swap_trace
 from steno.core import source
-from steno.core.aval import TypedScalar, not_an_array, python_scalar, register_aval_type, scalar_value, typeof
+from steno.core.aval import HasAval, TypedScalar, not_an_array, python_scalar, register_aval_type, scalar_value, typeof
 from steno.core.config import config
 from steno.core.errors import (
     ConcretizationTypeError,
@@ -84,7 +84,7 @@ class set_current_trace:
         swap_trace(self._previous)
 
 
-class Tracer:
+class Tracer(HasAval):
     """A stand-in for an array while a function is traced. Operators and methods are installed by `install_methods`.
 
     A subclass whose value may be known (a jvp of concrete arrays) gives `_known`, the value or None. That decides branches, indices and
@@ -102,24 +102,8 @@ class Tracer:
         return None if self._differentiated else self._known()
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        return self.aval.shape
-
-    @property
-    def dtype(self) -> Any:
-        return self.aval.dtype
-
-    @property
     def weak_type(self) -> bool:
         return self.aval.weak_type
-
-    @property
-    def ndim(self) -> int:
-        return self.aval.ndim
-
-    @property
-    def size(self) -> int:
-        return self.aval.size
 
     @property
     def itemsize(self) -> int:

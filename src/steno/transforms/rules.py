@@ -12,7 +12,7 @@ import numpy as np
 
 from steno._native import ArrayImpl, ShapedArray, current_trace
 from steno.core import dtypes
-from steno.core.aval import TypedScalar, python_scalar, scalar_aval, scalar_value, typed_scalar, typeof
+from steno.core.aval import HasAval, TypedScalar, python_scalar, scalar_aval, scalar_value, typed_scalar, typeof
 from steno.core.interpret import to_array, to_ndarray
 from steno.core.jaxpr import Literal
 from steno.core.op import OPS, Op
@@ -24,7 +24,7 @@ from steno.core.trace import JaxprTrace, JitTracer, Tracer
 
 
 @final
-class Zero:
+class Zero(HasAval):
     """A tangent or cotangent that is zero, without an array. `aval`: the tangent's type (float0 for what has no derivative)."""
 
     __slots__ = ("aval",)
@@ -32,38 +32,18 @@ class Zero:
     def __init__(self, aval: ShapedArray) -> None:
         self.aval = aval
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.aval.shape
-
-    @property
-    def dtype(self) -> Any:
-        return self.aval.dtype
-
     def __repr__(self) -> str:
         return f"Zero({self.aval})"
 
 
 @final
-class Linear:
+class Linear(HasAval):
     """In a transpose rule: an operand the op is linear in, whose value is not known, but for its type."""
 
     __slots__ = ("aval",)
 
     def __init__(self, aval: ShapedArray) -> None:
         self.aval = aval
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.aval.shape
-
-    @property
-    def dtype(self) -> Any:
-        return self.aval.dtype
-
-    @property
-    def ndim(self) -> int:
-        return self.aval.ndim
 
     def __repr__(self) -> str:
         return f"Linear({self.aval})"

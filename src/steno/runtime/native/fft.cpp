@@ -142,32 +142,8 @@ std::shared_ptr<const FftPlan<T>> plan_of(int64_t n) {
 
 thread_local PackBuffer pack_buffer;
 
-#if defined(__x86_64__)
-
-#pragma GCC push_options
-#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // GCC 12 says so of its own headers, whose undefined vectors are masked out
-namespace avx512 {
-#include "fft_kernels.inc"
-}  // namespace avx512
-#pragma GCC diagnostic pop
-#pragma GCC pop_options
-
-#pragma GCC push_options
-#pragma GCC target("avx2,fma")
-namespace avx2 {
-#include "fft_kernels.inc"
-}  // namespace avx2
-#pragma GCC pop_options
-
-#else
-
-namespace portable {
-#include "fft_kernels.inc"
-}  // namespace portable
-
-#endif
+#define STENO_KERNELS "fft_kernels.inc"
+#include "for_each_target.inc"
 
 struct Batches {
     FftRows<double> rows;

@@ -19,6 +19,9 @@
 
 namespace {
 
+// The blocks of contracted elements: chains of multiply-adds, whose results are added in order. All products must agree on them.
+constexpr int64_t kBlockK = 256;
+
 // A thread's memory for packed panels, kept between calls.
 class PackBuffer {
   public:
