@@ -17,7 +17,7 @@ import steno as jax
 import steno.numpy as jnp
 from steno import lax
 from steno.core.op import OPS
-from steno.experimental.jet import jet, jet_rules
+from steno.experimental.jet import fact, jet, jet_rules, zero_series
 from steno.transforms.rules import is_differentiable, rule_of
 
 ORDER = 3
@@ -69,6 +69,17 @@ def check(fun: Callable[..., Any], *xs: Any, tol: float = 1e-8, eager: bool = Tr
         for terms, wanted in zip(got, want, strict=True):
             for t, w in zip(terms, wanted, strict=True):
                 np.testing.assert_allclose(t, w, rtol=tol, atol=tol)
+
+
+def test_zero_series_and_fact() -> None:
+    """An argument that does not move; the factors between derivatives and coefficients."""
+    x, terms = np.float64(0.3), [np.float64(1.0), np.float64(0.5), np.float64(0.0)]
+    want = jet(lambda x: x * jnp.sin(x * 2.0), (x,), (terms,))
+    out, got = jet(lambda x, y: x * jnp.sin(x * y), (x, np.float64(2.0)), (terms, zero_series))
+    np.testing.assert_allclose([out, *got], [want[0], *want[1]], rtol=1e-14)
+    assert jet(jnp.sin, (x,), (zero_series,))[1] == []
+    np.testing.assert_allclose(fact(np.arange(5.0)), [1, 1, 2, 6, 24], rtol=1e-14)
+    assert fact(3) == 6.0 and fact(3).weak_type
 
 
 OTHERS = {o.name for o in test_rules_b.DERIVED}

@@ -65,6 +65,10 @@ def test_closed_forms() -> None:
     assert jax.tree.structure(out) == jax.tree.structure(((0, 0), (0, 0)))
     np.testing.assert_allclose(out[0][0], np.sin(T - T[0]), atol=1e-7)
     np.testing.assert_allclose(out[1][1], np.exp(T - T[0])[:, None] * np.ones(2), rtol=1e-7)
+    # the slope may be another tree of as many numbers
+    vector, pair = odeint(lambda y, t: [y[1], -y[0]], np.array([0.0, 1.0]), T), odeint(lambda y, t: jnp.stack([y[1], -y[0]]), [0.0, 1.0], T)
+    np.testing.assert_allclose(vector, np.stack([np.sin(T - T[0]), np.cos(T - T[0])], 1), atol=1e-7)
+    np.testing.assert_array_equal(np.stack(pair, 1), vector)
     # polynomials of degree 4 are exact, also between steps
     np.testing.assert_allclose(odeint(lambda y, t: 4 * t**3, 0.0, T), T**4 - T[0] ** 4, rtol=1e-13, atol=1e-15)
 
@@ -232,5 +236,5 @@ def test_errors() -> None:
         odeint(lambda y, t: y, 1.0, np.float64(1))
     with pytest.raises(TypeError, match=r"y0 must hold floats or complex numbers, but got 1 of dtype int"):
         odeint(lambda y, t: y, 1, T)
-    with pytest.raises(ValueError, match=r"func must give arrays of y0's shapes \[\(2,\)\], but gave \[\(\)\]"):
+    with pytest.raises(ValueError, match=r"func must give the 2 numbers of y0, of shapes \[\(2,\)\], but gave 1, of shapes \[\(\)\]"):
         odeint(lambda y, t: y.sum(), np.ones(2), T)

@@ -14,6 +14,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, Final, final
 
+from steno import lax
 from steno._native import current_trace, swap_trace
 from steno.core.aval import typed_scalar, typeof
 from steno.core.jaxpr import ClosedJaxpr, eval_jaxpr
@@ -47,24 +48,24 @@ def jet(
     """The value and higher derivatives of `fun` along a curve: of t --> fun(x(t), ...) at t = 0, by those of the curve.
 
     primals    x(0) for each argument of `fun`, an array
-    series     for each argument the derivatives x'(0), x''(0), ..., as many for one as for the other
+    series     for each argument the derivatives x'(0), x''(0), ..., as many for one as for the other, or `zero_series`: all are zero
     factorial_scaled    with False, series are the coefficients of Taylor's series, without the factorials of derivatives
 
     Returns fun's result and, in its tree, a list of as many derivatives for each leaf. ValueError for primals that are no arrays, for
     series of different lengths, and for terms of other shapes than their primals."""
     if not callable(fun):
         raise TypeError(f"jet: the first argument must be callable, got {fun!r}")
-    primals, series = list(primals), [list(terms) for terms in series]
-    lengths = {len(terms) for terms in series}
+    primals, series = list(primals), [terms if terms is zero_series else list(terms) for terms in series]
+    lengths = {len(terms) for terms in series if terms is not zero_series}
     if len(lengths) > 1:
-        raise ValueError(f"jet terms have inconsistent lengths for different arguments, got {[len(s) for s in series]}")
+        raise ValueError(f"jet terms have inconsistent lengths for different arguments, got {sorted(lengths)} terms")
     if len(series) != len(primals):
         raise ValueError(f"jet: there must be a series for each primal, got {len(series)} series for {len(primals)} primals")
     order = lengths.pop() if lengths else 0
     values = [_array(f"primal value at position {k}", x) for k, x in enumerate(primals)]
     scales = [math.factorial(n) if factorial_scaled else 1 for n in range(1, order + 1)]
     given = [
-        [_term(k, n, t, x, 1 / scale) for n, (t, scale) in enumerate(zip(terms, scales, strict=True))]
+        [zero_of(x)] * order if terms is zero_series else [_term(k, n, t, x, 1 / scale) for n, (t, scale) in enumerate(zip(terms, scales))]
         for k, (terms, x) in enumerate(zip(series, values, strict=True))
     ]
     trace = JetTrace(current_trace(), order)
@@ -78,6 +79,24 @@ def jet(
     pairs = [trace.split_one(y) for y in outs]
     results = tree_unflatten(tree, [as_array(y) for y, _ in pairs])
     return results, tree_unflatten(tree, [[materialize(_scaled(t, s)) for t, s in zip(ts, scales, strict=True)] for _, ts in pairs])
+
+
+def fact(n: Any) -> Any:
+    """n!, a float: the factor between the n-th derivative and the n-th coefficient of Taylor's series; elementwise for an array."""
+    return lax.exp(lax.lgamma(n + 1.0))
+
+
+@final
+class ZeroSeries:
+    """Of `zero_series`, a series of any length whose terms are all zero."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "zero_series"
+
+
+zero_series: Final = ZeroSeries()
 
 
 def _array(what: str, x: Any) -> Any:
@@ -562,4 +581,4 @@ jet_rules: Final[dict[Op, Callable[..., Any]]] = {
 t^2, ..., without factorials, and `terms` those of the result; lists of them for an op of several results. Rules put here go before all
 others."""
 
-__all__ = ["jet", "jet_rules"]
+__all__ = ["ZeroSeries", "fact", "jet", "jet_rules", "zero_series"]
