@@ -305,9 +305,3 @@ def test_errors() -> None:
             R("wrap_key_data", Arr(np.zeros((5, 2), np.uint32)), impl="foo"), R("laplace", K, (3,), int), R("gumbel", K, (3,), int),
         ]
     )  # fmt: skip
-
-
-def test_not_there() -> None:
-    steno = __import__("steno.random")
-    with pytest.raises(NotImplementedError, match="philox4x32"):
-        steno.random.key(0, impl="philox4x32")

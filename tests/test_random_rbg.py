@@ -1,4 +1,4 @@
-"""Keys of four words ("rbg", "unsafe_rbg"): the same bits as the real JAX's, alone, under vmap and jit, and through the distributions."""
+"""Keys of generators other than the default one: the bits of the real JAX, alone, under vmap and jit, and through the distributions."""
 
 from __future__ import annotations
 
@@ -131,3 +131,44 @@ def test_approximate_poisson(lam: float) -> None:
     assert np.abs(np.cumsum(seen) / x.size - law.cdf(values)).max() < 0.012
     bad = jax.random.poisson(jax.random.key(6), np.float32([-1, np.nan]), method="approximate")
     np.testing.assert_array_equal(bad, [-1, -1])
+
+
+# of the real JAX: the key of a seed of 64 bits, split number 1 of 2, fold_in of 7, the second one of 2 numbers of 32 and of 64 bits, 3 of 8
+STREAMS = {
+    "philox2x32": ([670861461], [4034996150], [1815696060], 2381841202, 17330176505841001604, [140, 50, 232]),
+    "philox4x32": (
+        [2416699810, 3952299808],
+        [1733246947, 3303686739],
+        [1868512593, 3405329033],
+        198691825,
+        1433518390808952572,
+        [114, 241, 160],
+    ),
+    "threefry4x32": (
+        [2203115169, 868404599, 2810897909, 2036646562],
+        [3683071181, 3164783278, 1869207581, 3644001989],
+        [1039066162, 3133209356, 1095130396, 3006806183],
+        3196521538,
+        10972321607070156828,
+        [120, 66, 153],
+    ),
+}
+
+
+@pytest.mark.parametrize("impl", STREAMS)
+def test_streams_of_blocks(impl: str) -> None:
+    seed, split, folded, *bits = STREAMS[impl]
+    with jax.enable_x64(True):
+        key = jax.random.key(0x1122334455667788, impl=impl)
+        assert words(key) == seed and key.shape == () and jax.random.key_impl(key) == impl
+        keys = jax.random.split(key, 2)
+        assert words(keys)[1] == split and words(jax.random.fold_in(key, 7)) == folded
+        assert words(jax.vmap(lambda n: jax.random.fold_in(key, n))(jnp.arange(6, 8)))[1] == folded
+        b32, b64 = (jax.random.bits(key, (2,), dtype) for dtype in (np.uint32, np.uint64))
+        assert [int(b32[1]), int(b64[1]), jax.random.bits(key, (3,), np.uint8).tolist()] == bits
+    drawn = jax.jit(jax.vmap(lambda k: jax.random.bits(k, (2,))))(keys)
+    assert drawn[1].tolist() == jax.random.bits(keys[1], (2,)).tolist()
+    assert words(jnp.where(jnp.array([True, False]), keys, keys[::-1])) == [words(keys)[0]] * 2
+    assert (keys == keys).all() and not (keys == keys[::-1]).any()
+    raw = jax.random.PRNGKey(3, impl=impl)
+    assert raw.shape == (len(seed),) and words(jax.random.wrap_key_data(raw, impl=impl)) == raw.tolist()

@@ -72,8 +72,8 @@ class KeyDType:
     """The dtype of typed PRNG keys; one object for each implementation, compared by identity.
 
     `tag` is the short name in `key<tag>`, `impl` the implementation's name as `steno.random.key(impl=...)` takes it, `words` the number of
-    uint32 of one key (2 or 4), `host` the dtype of keys in the ndarrays that oracles see: uint64, or two of them, as fields named by the
-    tag."""
+    uint32 of one key (1, 2 or 4), `host` the dtype of keys in the ndarrays that oracles see: uint64 for the default implementation, one or
+    two integers as fields named by the tag for the others."""
 
     __slots__ = ("__weakref__", "host", "impl", "itemsize", "name", "tag", "words")
     type = prng_key
@@ -84,7 +84,8 @@ class KeyDType:
         self.tag, self.impl, self.words = tag, impl, words
         self.name = f"key<{tag}>"
         self.itemsize = 4 * words
-        self.host = np.dtype(np.uint64) if words == 2 else np.dtype([(f"{tag}0", np.uint64), (f"{tag}1", np.uint64)])
+        columns = [(f"{tag}{k}", np.uint64 if words > 1 else np.uint32) for k in range(max(words // 2, 1))]
+        self.host = np.dtype(np.uint64 if tag == "fry" else columns)
         self._all[tag] = self
 
     @property
@@ -106,7 +107,10 @@ def _key_dtype(tag: str) -> KeyDType:
 key_fry: Final = KeyDType("fry", "threefry2x32", 2)
 key_rbg: Final = KeyDType("rbg", "rbg", 4)
 key_urbg: Final = KeyDType("urbg", "unsafe_rbg", 4)
-KEYS: Final = (key_fry, key_rbg, key_urbg)
+key_fry4: Final = KeyDType("fry4", "threefry4x32", 4)
+key_phx2: Final = KeyDType("phx2", "philox2x32", 1)
+key_phx4: Final = KeyDType("phx4", "philox4x32", 2)
+KEYS: Final = (key_fry, key_rbg, key_urbg, key_fry4, key_phx2, key_phx4)
 
 _SHORT: Final = {
     np.dtype(k): v

@@ -14,7 +14,7 @@ from steno.core.op import OPS
 from steno.random import key
 
 threefry2x32_p = OPS["threefry2x32"]
-threefry_prng_impl, rbg_prng_impl, unsafe_rbg_prng_impl = dtypes.KEYS
+threefry_prng_impl, rbg_prng_impl, unsafe_rbg_prng_impl = dtypes.key_fry, dtypes.key_rbg, dtypes.key_urbg
 """Generators, by the dtypes of their keys."""
 
 

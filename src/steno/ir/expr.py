@@ -36,7 +36,7 @@ grammar of primitive expressions (what the code generator and the interpreters r
 Scalars, what op bodies handle: `Scalar = Expr | Narrow | Pair`, each with a logical `dtype`.
     Expr    a dtype with machine arithmetic: itself
     Narrow  float16, bfloat16, float8_*, float6_*, float4_*: the exact value as float32; int4, uint4, int2, ...: as int8 or uint8
-    Pair    complex64, complex128: (re, im) as float32, float64; PRNG keys: two uint32 or two uint64
+    Pair    complex64, complex128: (re, im) as float32, float64; PRNG keys: the halves of their words
 The methods of `Builder` take Scalars and reduce everything to primitive Exprs: Narrow floats compute in float32 and round after each op,
 narrow integers wrap to their width, complex numbers go by components. Operands must have one dtype; a Python number stands for a constant
 of the other operand's dtype.
@@ -123,11 +123,11 @@ def is_complex(dtype: Any) -> bool:
 
 
 def component(dtype: Any) -> np.dtype:
-    """complex64 --> float32, complex128 --> float64, key of two words --> uint32, of four --> uint64; float0, which has no
-    elements that are read, as if of two words."""
+    """complex64 --> float32, complex128 --> float64, key of one word --> uint16, of two --> uint32, of four --> uint64; float0, which has
+    no elements that are read, as if of two words."""
     if is_complex(dtype):
         return F32 if dtype == C64 else F64
-    return U64 if getattr(dtype, "words", 2) == 4 else U32
+    return {1: U16, 2: U32, 4: U64}[getattr(dtype, "words", 2)]
 
 
 def storage(dtype: Any) -> tuple[np.dtype, int]:

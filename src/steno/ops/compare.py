@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -39,8 +40,8 @@ def _real(relation: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _equal(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    if x.dtype.kind == "V" and x.dtype.names:  # keys of four words
-        return np.logical_and(*(np.equal(x[n], y[n]) for n in x.dtype.names))
+    if x.dtype.kind == "V" and x.dtype.names:  # keys
+        return functools.reduce(np.logical_and, (np.equal(x[n], y[n]) for n in x.dtype.names))
     return np.equal(widen(x), widen(y))
 
 

@@ -1,7 +1,5 @@
-"""The block function of Philox-4x32 with 10 rounds, on NumPy arrays and as scalar code.
-
-J. Salmon, M. Moraes, R. Dror, D. Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011. A state is four uint32 words
-(k0, k1, c0, c1); block number n of it is that of key (k0, k1) and counter (c0, c1, k0, k1) + n, a number of 128 bits, low words first."""
+"""Philox-4x32 as a stream of blocks, on NumPy arrays and as scalar code. A state is four uint32 words (k0, k1, c0, c1); block number n of
+it is that of key (k0, k1) and counter (c0, c1, k0, k1) + n, a number of 128 bits, low words first."""
 
 from __future__ import annotations
 
@@ -10,11 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from steno.ir.expr import Builder, Expr
-
-U32, U64 = np.dtype("uint32"), np.dtype("uint64")
-ROUNDS = 10
-MULTIPLIERS = 0xD2511F53, 0xCD9E8D57
-STEPS = 0x9E3779B9, 0xBB67AE85
+from steno.ops.ciphers import ARRAYS, U32, U64, philox
 
 
 def philox_arrays(state: Sequence[np.ndarray], n: np.ndarray) -> list[np.ndarray]:
@@ -27,12 +21,7 @@ def philox_arrays(state: Sequence[np.ndarray], n: np.ndarray) -> list[np.ndarray
         c.append(total.astype(U32))
         carry = total >> np.uint64(32)
     with np.errstate(over="ignore"):
-        for _ in range(ROUNDS):
-            first, second = (x.astype(U64) * np.uint64(m) for x, m in zip((c[0], c[2]), MULTIPLIERS, strict=True))
-            (low0, high0), (low1, high1) = ((v.astype(U32), (v >> np.uint64(32)).astype(U32)) for v in (first, second))
-            c = [high1 ^ c[1] ^ k0, low1, high0 ^ c[3] ^ k1, low0]
-            k0, k1 = (k + np.uint32(s) for k, s in zip((k0, k1), STEPS, strict=True))
-    return c
+        return philox(ARRAYS, (k0, k1), c)
 
 
 def philox_code(b: Builder, state: Sequence[Expr], n: Expr) -> list[Expr]:
@@ -49,8 +38,4 @@ def philox_code(b: Builder, state: Sequence[Expr], n: Expr) -> list[Expr]:
     for word in (k0, k1):
         c.append(b.add(word, carry))
         carry = b.convert(b.lt(c[-1], carry), U32)
-    for _ in range(ROUNDS):
-        (high0, low0), (high1, low1) = ((b.mulhi(x, m), b.mul(x, m)) for x, m in ((c[0], MULTIPLIERS[0]), (c[2], MULTIPLIERS[1])))
-        c = [b.xor(b.xor(high1, c[1]), k0), low1, b.xor(b.xor(high0, c[3]), k1), low0]
-        k0, k1 = b.add(k0, STEPS[0]), b.add(k1, STEPS[1])
-    return c
+    return philox(b, (k0, k1), c)

@@ -1,8 +1,7 @@
 """Counter-based random bits: the threefry2x32 block function and the ops on PRNG keys.
 
-Threefry-2x32 with 20 rounds: J. Salmon, M. Moraes, R. Dror, D. Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011. A key is two
-uint32 words. Which block an element takes depends on the parameter `partitionable` (printed jaxprs leave it out, as JAX has it as a
-configuration):
+A key of threefry2x32 (`steno.ops.ciphers`) is two uint32 words. Which block an element takes depends on the parameter `partitionable`
+(printed jaxprs leave it out, as JAX has it as a configuration):
 
 partitionable   element number n takes the block of counter (n >> 32, n mod 2**32): both words of it (64 bits, keys), or their exclusive or
 otherwise       all words wanted are numbered; with h half their number (rounded up), word j is the first word of block (j, j + h) for
@@ -16,6 +15,8 @@ bits            element number n is word n of the blocks (64 bits: words 2 n, lo
 rbg             seed, fold_in and split treat each half as threefry does
 unsafe_rbg      split number n is block 10 n of the (first) key; fold_in is the exclusive or with block 9 of the key that is seeded with
                 the data, or block 10 n + 9 of the first for number n of an array of data
+
+Those of the other implementations are numbered as `Stream` says, whatever `partitionable`.
 """
 
 from __future__ import annotations
@@ -34,14 +35,12 @@ from steno.ir.expr import Builder, Expr, Pair, Scalar
 from steno.ir.index import Index, linear
 from steno.ir.kinds import Map, Read
 from steno.ops.arithmetic import mul
+from steno.ops.ciphers import ARRAYS, STREAMS, U32, U64, threefry
 from steno.ops.families import FLOAT, common_shape, elementwise, elementwise_lower
 from steno.ops.oracle import direct, primitive
 from steno.ops.philox import philox_arrays, philox_code
 from steno.transforms.rules import ELEMENTWISE, Axis, ForOp, align_elementwise, broadcast, by_argument, by_operand, to_front
 
-U32, U64 = np.dtype("uint32"), np.dtype("uint64")
-ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
-PARITY = 0x1BD11BDA
 NS_PER_BLOCK = 2.0
 
 Shape = tuple[int, ...]
@@ -49,6 +48,8 @@ Shape = tuple[int, ...]
 
 UNSAFE = dtypes.key_urbg.host
 UNSAFE_STRIDE = 10
+U16 = np.dtype("uint16")
+_STREAM_OF = {impl.host: stream for impl, stream in STREAMS.items()}
 
 Half = tuple[Any, Any]  # the two words of a threefry key
 
@@ -69,29 +70,15 @@ def check_keys(op: str, keys: ShapedArray) -> None:
 def threefry_arrays(k0: Any, k1: Any, x0: Any, x1: Any) -> tuple[np.ndarray, np.ndarray]:
     """The block of counter (x0, x1) under key (k0, k1); uint32 arrays that broadcast."""
     k0, k1, x0, x1 = (np.asarray(v, U32) for v in (k0, k1, x0, x1))
-    schedule = (k0, k1, k0 ^ k1 ^ np.uint32(PARITY))
     with np.errstate(over="ignore"):
-        x0, x1 = x0 + k0, x1 + k1
-        for r in range(5):
-            for d in ROTATIONS[r % 2]:
-                x0 = x0 + x1
-                x1 = (x1 << np.uint32(d) | x1 >> np.uint32(32 - d)) ^ x0
-            x0 = x0 + schedule[(r + 1) % 3]
-            x1 = x1 + schedule[(r + 2) % 3] + np.uint32(r + 1)
-    return x0, x1
+        first, second = threefry(ARRAYS, (k0, k1), (x0, x1))
+    return first, second
 
 
 def threefry_code(b: Builder, k0: Expr, k1: Expr, x0: Expr, x1: Expr) -> tuple[Expr, Expr]:
     """The same on uint32 expressions."""
-    schedule = (k0, k1, b.xor(b.xor(k0, k1), PARITY))
-    x0, x1 = b.add(x0, k0), b.add(x1, k1)
-    for r in range(5):
-        for d in ROTATIONS[r % 2]:
-            x0 = b.add(x0, x1)
-            x1 = b.xor(b.or_(b.shl(x1, d), b.lshr(x1, 32 - d)), x0)
-        x0 = b.add(x0, schedule[(r + 1) % 3])
-        x1 = b.add(x1, b.add(schedule[(r + 2) % 3], r + 1))
-    return x0, x1
+    first, second = threefry(b, (k0, k1), (x0, x1))
+    return first, second
 
 
 def key_words(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -103,37 +90,65 @@ def join_words(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     return first.astype(U64) | second.astype(U64) << np.uint64(32)
 
 
-def halves(keys: np.ndarray) -> list[Half]:
-    """The threefry keys in keys as oracles see them: one, or two."""
-    return [key_words(keys)] if keys.dtype == U64 else [key_words(keys[n]) for n in keys.dtype.names or ()]
+def words_of(keys: np.ndarray) -> list[np.ndarray]:
+    """The words in keys as oracles see them."""
+    columns = [keys[name] for name in keys.dtype.names or ()] or [keys]
+    return [w for c in columns for w in (key_words(c) if c.dtype == U64 else (c,))]
 
 
-def join_halves(host: np.dtype, parts: Sequence[Half]) -> np.ndarray:
-    """The inverse of `halves`; `host`: the dtype that oracles see."""
-    joined = [join_words(*p) for p in parts]
-    if len(joined) == 1:
-        return joined[0]
-    out = np.empty(joined[0].shape, host)
-    for name, half in zip(host.names or (), joined, strict=True):
-        out[name] = half
+def keys_of(host: np.dtype, words: Sequence[np.ndarray]) -> np.ndarray:
+    """The inverse of `words_of`; `host`: the dtype that oracles see."""
+    columns = words if len(words) == 1 else [join_words(*pair) for pair in _pairs(words)]
+    if not host.names:
+        return columns[0]
+    out = np.empty(columns[0].shape, host)
+    for name, column in zip(host.names, columns, strict=True):
+        out[name] = column
     return out
 
 
-def halves_code(b: Builder, key: Pair) -> list[Half]:
+def words_code(b: Builder, key: Pair) -> list[Expr]:
+    """The words in a key."""
     if key.dtype.words == 2:
-        return [(key.first, key.second)]
-    return [(b.convert(x, U32), b.convert(b.lshr(x, 32), U32)) for x in (key.first, key.second)]
+        return [key.first, key.second]
+    if key.dtype.words == 1:
+        return [b.or_(b.convert(key.first, U32), b.shl(b.convert(key.second, U32), 16))]
+    return [b.convert(v, U32) for x in (key.first, key.second) for v in (x, b.lshr(x, 32))]
+
+
+def key_code(b: Builder, dtype: Any, words: Sequence[Expr]) -> Pair:
+    """The inverse of `words_code`."""
+    if dtype.words == 2:
+        return b.pair(dtype, *words)
+    if dtype.words == 1:
+        return b.pair(dtype, b.convert(words[0], U16), b.convert(b.lshr(words[0], 16), U16))
+    return b.pair(dtype, *(b.or_(b.convert(low, U64), b.shl(b.convert(high, U64), 32)) for low, high in _pairs(words)))
+
+
+def _pairs(words: Sequence[Any]) -> list[Half]:
+    return list(zip(words[::2], words[1::2], strict=True))
+
+
+def halves(keys: np.ndarray) -> list[Half]:
+    """The threefry keys in keys as oracles see them: one, or two."""
+    return _pairs(words_of(keys))
+
+
+def join_halves(host: np.dtype, parts: Sequence[Half]) -> np.ndarray:
+    return keys_of(host, [w for half in parts for w in half])
+
+
+def halves_code(b: Builder, key: Pair) -> list[Half]:
+    return _pairs(words_code(b, key))
 
 
 def join_code(b: Builder, dtype: Any, parts: Sequence[Half]) -> Pair:
-    if dtype.words == 2:
-        return b.pair(dtype, *parts[0])
-    return b.pair(dtype, *(b.or_(b.convert(low, U64), b.shl(b.convert(high, U64), 32)) for low, high in parts))
+    return key_code(b, dtype, [w for half in parts for w in half])
 
 
 def _first_state(keys: np.ndarray) -> list[np.ndarray]:
     """The Philox state of the first key, whose blocks all of them share."""
-    return [w for half in halves(keys.reshape(-1)[:1]) for w in half]
+    return words_of(keys.reshape(-1)[:1])
 
 
 def _number_code(b: Builder, indices: Sequence[Index], shape: Shape, times: int = 1, plus: int = 0) -> Expr:
@@ -254,7 +269,11 @@ def _seed_typ(seeds: ShapedArray, *, impl: dtypes.KeyDType) -> ShapedArray:
 def _seed_oracle(seeds: np.ndarray, *, impl: dtypes.KeyDType) -> np.ndarray:
     wide = seeds.astype(np.int64 if seeds.dtype.kind != "u" else U64).view(U64)
     high = wide >> np.uint64(32) if seeds.dtype.itemsize == 8 else np.zeros_like(wide)
-    return join_halves(impl.host, [(high.astype(U32), wide.astype(U32))] * (impl.words // 2))
+    words = high.astype(U32), wide.astype(U32)
+    if impl in STREAMS:
+        with np.errstate(over="ignore"):
+            return keys_of(impl.host, STREAMS[impl].seed(ARRAYS, *words, np.zeros_like(words[0])))
+    return join_halves(impl.host, [words] * (impl.words // 2))
 
 
 def _seed_lower(avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedArray], *, impl: dtypes.KeyDType) -> Map:
@@ -263,7 +282,10 @@ def _seed_lower(avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedArray
     def body(b: Builder, indices: Sequence[Index], reads: Sequence[Read]) -> Pair:
         seed = reads[0](indices)
         high = b.convert(b.lshr(b.convert(seed, U64), 32), U32) if wide else b.constant(0, U32)
-        return join_code(b, impl, [(high, b.convert(seed, U32))] * (impl.words // 2))
+        words = high, b.convert(seed, U32)
+        if impl in STREAMS:
+            return key_code(b, impl, STREAMS[impl].seed(b, *words, b.constant(0, U32)))
+        return join_code(b, impl, [words] * (impl.words // 2))
 
     return Map(body, flat=True)
 
@@ -286,7 +308,7 @@ def _show_impl(params: dict[str, Any]) -> dict[str, Any]:
 random_seed = Op(
     "random_seed", typ=_seed_typ, oracle=_seed_oracle, lower=_seed_lower, samples=_seed_samples, show=_show_impl, batch=ELEMENTWISE
 )
-"""Integers --> keys (their high and low words, twice if there are four)."""
+"""Integers --> keys (their high and low words, twice for the two halves, or a block of them)."""
 
 
 def _wrap_typ(words: ShapedArray, *, impl: dtypes.KeyDType) -> ShapedArray:
@@ -297,8 +319,7 @@ def _wrap_typ(words: ShapedArray, *, impl: dtypes.KeyDType) -> ShapedArray:
 
 def _wrap_lower(avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedArray], *, impl: dtypes.KeyDType) -> Map:
     def body(b: Builder, indices: Sequence[Index], reads: Sequence[Read]) -> Pair:
-        words = [reads[0]([*indices, Index(k)]) for k in range(impl.words)]
-        return join_code(b, impl, list(zip(words[::2], words[1::2], strict=True)))
+        return key_code(b, impl, [reads[0]([*indices, Index(k)]) for k in range(impl.words)])
 
     return Map(body)
 
@@ -318,7 +339,7 @@ def _keys_first(op: Op) -> Callable[..., tuple[Any, int]]:
 random_wrap = Op(
     "random_wrap",
     typ=_wrap_typ,
-    oracle=lambda words, *, impl: join_halves(impl.host, [(words[..., k], words[..., k + 1]) for k in range(0, impl.words, 2)]),
+    oracle=lambda words, *, impl: keys_of(impl.host, [words[..., k] for k in range(impl.words)]),
     lower=_wrap_lower,
     samples=lambda: (((_uints((*s, impl.words), 1),), dict(impl=impl)) for s in [(), (3,), (0,), (2, 1)] for impl in dtypes.KEYS),
     show=_show_impl,
@@ -342,16 +363,14 @@ def _chosen_code(b: Builder, k: Expr, words: Sequence[Expr]) -> Expr:
 
 def _unwrap_lower(avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedArray]) -> Map:
     def body(b: Builder, indices: Sequence[Index], reads: Sequence[Read]) -> Expr:
-        words = [w for half in halves_code(b, reads[0](indices[:-1])) for w in half]
-        return _chosen_code(b, b.index(indices[-1]), words)
+        return _chosen_code(b, b.index(indices[-1]), words_code(b, reads[0](indices[:-1])))
 
     return Map(body)
 
 
 def _sample_keys(shape: Shape, dtype: Any = dtypes.key_fry) -> Any:
     words = _uints((*shape, dtype.words), 3)
-    parts = [(words[..., k], words[..., k + 1]) for k in range(0, dtype.words, 2)]
-    return to_array(join_halves(dtype.host, parts), key_aval(shape, dtype))
+    return to_array(keys_of(dtype.host, [words[..., k] for k in range(dtype.words)]), key_aval(shape, dtype))
 
 
 def _key_samples(*shapes: Shape, **params: Any) -> list[Any]:
@@ -362,7 +381,7 @@ def _key_samples(*shapes: Shape, **params: Any) -> list[Any]:
 random_unwrap = Op(
     "random_unwrap",
     typ=_unwrap_typ,
-    oracle=lambda keys: np.stack([w for half in halves(keys) for w in half], axis=-1),
+    oracle=lambda keys: np.stack(words_of(keys), axis=-1),
     lower=_unwrap_lower,
     samples=lambda: _key_samples((), (3,), (0,), (2, 1)),
     batch=ForOp(_keys_first),
@@ -397,6 +416,10 @@ def _fold_in_typ(keys: ShapedArray, data: ShapedArray) -> ShapedArray:
 
 
 def _fold_in_oracle(keys: np.ndarray, data: np.ndarray) -> np.ndarray:
+    if stream := _STREAM_OF.get(keys.dtype):
+        zero = np.zeros(np.broadcast_shapes(keys.shape, data.shape), U32)
+        with np.errstate(over="ignore"):
+            return keys_of(keys.dtype, stream.new_key(ARRAYS, words_of(keys), zero, data, zero))
     if keys.dtype != UNSAFE:
         return join_halves(keys.dtype, [threefry_arrays(*half, 0, data) for half in halves(keys)])
     n = np.arange(data.size, dtype=U64).reshape(data.shape) * np.uint64(UNSAFE_STRIDE) + np.uint64(UNSAFE_STRIDE - 1)
@@ -405,12 +428,13 @@ def _fold_in_oracle(keys: np.ndarray, data: np.ndarray) -> np.ndarray:
         seed = np.zeros(1, U32)
     zero = np.zeros_like(seed)
     w = philox_arrays([x.reshape(()) for x in (zero, seed, zero, seed)], n)
-    own = [w for half in halves(keys) for w in half]
-    mixed = [x ^ y for x, y in zip(own, w, strict=True)]
-    return join_halves(UNSAFE, [(mixed[0], mixed[1]), (mixed[2], mixed[3])])
+    return keys_of(UNSAFE, [x ^ y for x, y in zip(words_of(keys), w, strict=True)])
 
 
 def _fold_in_code(b: Builder, key: Pair, word: Expr) -> Pair:
+    if stream := STREAMS.get(key.dtype):
+        zero = b.constant(0, U32)
+        return key_code(b, key.dtype, stream.new_key(b, words_code(b, key), zero, word, zero))
     return join_code(b, key.dtype, [threefry_code(b, *half, b.constant(0, U32), word) for half in halves_code(b, key)])
 
 
@@ -431,9 +455,8 @@ def _fold_in_lower(avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedAr
         seed = reads[1]([Index(0)] * data.ndim)
         zero = b.constant(0, U32)
         block = philox_code(b, [zero, seed, zero, seed], number)
-        words = [w for half in halves_code(b, reads[0](own(keys, indices))) for w in half]
-        mixed = [b.xor(x, y) for x, y in zip(words, block, strict=True)]
-        return join_code(b, keys.dtype, [(mixed[0], mixed[1]), (mixed[2], mixed[3])])
+        words = words_code(b, reads[0](own(keys, indices)))
+        return key_code(b, keys.dtype, [b.xor(x, y) for x, y in zip(words, block, strict=True)])
 
     return Map(body)
 
@@ -474,8 +497,11 @@ def _split_oracle(keys: np.ndarray, *, shape: Shape, partitionable: bool = True)
         if not math.prod(full):
             return np.empty(full, keys.dtype)
         n = np.arange(math.prod(full), dtype=U64) * np.uint64(UNSAFE_STRIDE)
-        w = philox_arrays(_first_state(keys), n)
-        return join_halves(UNSAFE, [(w[0], w[1]), (w[2], w[3])]).reshape(full)
+        return keys_of(UNSAFE, philox_arrays(_first_state(keys), n)).reshape(full)
+    if stream := _STREAM_OF.get(keys.dtype):
+        with np.errstate(over="ignore"):
+            made = stream.new_key(ARRAYS, words_of(keys[..., None]), *_counters(count), np.zeros(count, U32))
+        return keys_of(keys.dtype, made).reshape(full)
     parts: list[Half] = []
     for k0, k1 in halves(keys[..., None]):
         if partitionable:
@@ -490,15 +516,18 @@ def _split_oracle(keys: np.ndarray, *, shape: Shape, partitionable: bool = True)
 def _split_lower(avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedArray], *, shape: Shape, partitionable: bool = True) -> Map:
     (keys,), (out,) = avals_in, avals_out
     rank, total, unsafe = keys.ndim, 2 * math.prod(shape), keys.dtype is dtypes.key_urbg
-    if not partitionable and not unsafe:
+    stream = STREAMS.get(keys.dtype)
+    if not partitionable and not unsafe and not stream:
         _check_stream("random_split", total)
 
     def body(b: Builder, indices: Sequence[Index], reads: Sequence[Read]) -> Pair:
         if unsafe:
-            state = [w for half in halves_code(b, reads[0]([Index(0)] * rank)) for w in half]
-            w = philox_code(b, state, _number_code(b, indices, out.shape, UNSAFE_STRIDE))
-            return join_code(b, keys.dtype, [(w[0], w[1]), (w[2], w[3])])
+            state = words_code(b, reads[0]([Index(0)] * rank))
+            return key_code(b, keys.dtype, philox_code(b, state, _number_code(b, indices, out.shape, UNSAFE_STRIDE)))
         high, low = _counter_code(b, indices[rank:], shape)
+        if stream:
+            words = words_code(b, reads[0](indices[:rank]))
+            return key_code(b, keys.dtype, stream.new_key(b, words, high, low, b.constant(0, U32)))
         parts: list[Half] = []
         for half in halves_code(b, reads[0](indices[:rank])):
             if partitionable:
@@ -541,6 +570,10 @@ def _bits_typ(keys: ShapedArray, *, bit_width: int, shape: Shape, partitionable:
 
 def _bits_oracle(keys: np.ndarray, *, bit_width: int, shape: Shape, partitionable: bool = True) -> np.ndarray:
     count, dtype = math.prod(shape), np.dtype(f"uint{bit_width}")
+    if stream := _STREAM_OF.get(keys.dtype):
+        with np.errstate(over="ignore"):
+            w = stream.bits(ARRAYS, words_of(keys[..., None]), *_counters(count), np.zeros(count, U32), bit_width == 64)
+        return (join_words(w[1], w[0]) if bit_width == 64 else w[0].astype(dtype)).reshape((*keys.shape, *shape))
     if keys.dtype != U64:
         n = np.arange(math.prod((*keys.shape, *shape)), dtype=U64)
         if not n.size:
@@ -571,7 +604,7 @@ def _philox_bits_lower(rank: int, shape: Shape, dtype: np.dtype) -> Map:
     wide = dtype == U64
 
     def body(b: Builder, indices: Sequence[Index], reads: Sequence[Read]) -> Expr:
-        state = [w for half in halves_code(b, reads[0]([Index(0)] * rank)) for w in half]
+        state = words_code(b, reads[0]([Index(0)] * rank))
         n = _number_code(b, indices, shape)
         words = philox_code(b, state, b.lshr(n, 1 if wide else 2))
         lane = b.and_(n, 1 if wide else 3)
@@ -587,14 +620,19 @@ def _bits_lower(
 ) -> Map:
     rank, dtype = avals_in[0].ndim, avals_out[0].dtype
     total = -(-bit_width * math.prod(shape) // 32)
-    if avals_in[0].dtype.words == 4:
+    stream = STREAMS.get(avals_in[0].dtype)
+    if not stream and avals_in[0].dtype.words == 4:
         return _philox_bits_lower(rank, avals_out[0].shape, dtype)
-    if not partitionable:
+    if not partitionable and not stream:
         _check_stream("random_bits", total)
 
     def body(b: Builder, indices: Sequence[Index], reads: Sequence[Read]) -> Expr:
-        (key,) = halves_code(b, reads[0](indices[:rank]))
+        words = words_code(b, reads[0](indices[:rank]))
         high, low = _counter_code(b, indices[rank:], shape)
+        if stream:
+            w = stream.bits(b, words, high, low, b.constant(0, U32), bit_width == 64)
+            return b.convert(w[0], dtype) if bit_width < 64 else b.or_(b.shl(b.convert(w[0], U64), 32), b.convert(w[1], U64))
+        (key,) = _pairs(words)
         if partitionable or bit_width == 64:
             first, second = threefry_code(b, *key, high, low) if partitionable else _block_code(b, key, low, total)
             if bit_width == 64:

@@ -68,7 +68,7 @@ def _sort_expand(*operands: Any, dimension: int, is_stable: bool, num_keys: int)
 def _code(dtype: Any) -> int:
     """What the kernel calls a dtype; PRNG keys only move."""
     if dtypes.is_key(dtype):
-        dtype = dtypes.uint64 if dtype.words == 2 else dtypes.complex128
+        dtype = {1: dtypes.uint32, 2: dtypes.uint64, 4: dtypes.complex128}[dtype.words]
     return sort_code(dtype)
 
 

@@ -24,7 +24,6 @@ DTypeLike = Any
 Shape = tuple[int, ...]
 
 _GENERATORS = {d.impl: d for d in dtypes.KEYS}
-_OTHER_GENERATORS = ("philox2x32", "philox4x32", "threefry4x32")
 
 
 def compiled(*static: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -46,8 +45,6 @@ def _generator(fun: str, impl: Any) -> dtypes.KeyDType:
     if impl in _GENERATORS:
         return _GENERATORS[impl]
     there = ", ".join(map(repr, _GENERATORS))
-    if impl in _OTHER_GENERATORS:
-        raise NotImplementedError(f"{fun}: the PRNG implementation {impl!r} is not implemented; there are {there}")
     raise ValueError(f"{fun}: unrecognized PRNG implementation {impl!r}; there are {there}")
 
 
