@@ -164,7 +164,7 @@ def test_named_scopes():
 
 def test_places_are_the_users():
     closed = trace_to_jaxpr(lambda x: [neg(x)], [F])
-    location = closed.eqns[0].source_info
+    location = closed.eqns[0].source_info.location
     assert location.file == __file__ and location.function.endswith("<lambda>")
     assert "neg(x)" in source.line_text(closed.eqns[0].place)
     assert f"{__file__}:{location.line}:{location.column}" in closed.pretty_print(source_info=True)

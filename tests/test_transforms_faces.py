@@ -202,8 +202,8 @@ def test_named_scopes_reach_programs_through_transformations() -> None:
         with steno.named_scope("inner"):
             return snp.sin(x)
 
-    for g in (steno.vmap(f), lambda x: steno.jvp(f, (x,), (x,)), lambda x: steno.vjp(f, x)[0]):
-        assert "# [inner]" in steno.make_jaxpr(g)(snp.ones(3)).pretty_print(name_stack=True)
+    for name, g in (("vmap", steno.vmap(f)), ("jvp", lambda x: steno.jvp(f, (x,), (x,))), ("jvp", lambda x: steno.vjp(f, x)[0])):
+        assert f"# [{name}(inner)]" in steno.make_jaxpr(g)(snp.ones(3)).pretty_print(name_stack=True)
 
 
 def test_tracers_tell_what_they_are() -> None:

@@ -9,6 +9,7 @@ from typing import Any, Final, final
 from steno._native import ShapedArray, config_token, current_trace, global_config_token
 from steno.core import source
 from steno.core.aval import typeof
+from steno.core.boundary import boundary
 from steno.core.jaxpr import ClosedJaxpr, DebugInfo, JaxprEqn, eval_jaxpr
 from steno.core.op import OPS, Op
 from steno.core.trace import JaxprTrace, JitTracer, Tracer, set_current_trace
@@ -55,6 +56,7 @@ def checkpoint(
     prevent = prevent_cse if isinstance(prevent_cse, bool) else any(prevent_cse)
 
     @functools.wraps(fun)
+    @boundary
     def checkpointed(*args: Any, **kwargs: Any) -> Any:
         static = _static_positions(inner, positions, names, args)
         fixed = [(k, args[k]) for k in sorted(static)] + [(k, kwargs[k]) for k in sorted(kwargs) if k in names]

@@ -17,6 +17,7 @@ from steno import backends, monitoring, places, retrace
 from steno._native import ArrayImpl, JitEntry, JitFunction, config_token, current_trace, global_config_token
 from steno.core import source
 from steno.core.aval import is_value
+from steno.core.boundary import boundary
 from steno.core.config import config, disable_jit as _disable_jit, explain_cache_misses as _log_cache_misses
 from steno.core.jaxpr import ClosedJaxpr, Jaxpr, eval_jaxpr
 from steno.core.record import record
@@ -388,6 +389,7 @@ def call_program(program: Program, leaves: Sequence[Any], inline: bool = False) 
 # The jitted callable is native: known signatures are answered without Python. What follows are its misses and methods.
 
 
+@boundary
 def _miss(traces: Traces, fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[JitEntry | None, Any]:
     """A call that the native cache cannot answer: (the plan that answers calls like it, or None; the result)."""
     if config._state.disable_jit:
@@ -410,17 +412,20 @@ def _miss(traces: Traces, fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any
     return plan(program, program.executable), tree_unflatten(program.out_tree, out)
 
 
+@boundary
 def _trace_method(self: JitFunction, *args: Any, **kwargs: Any) -> Traced:
     """Traces for arguments (arrays, or ShapeDtypeStructs) without compiling."""
     _, key = self._traces.split(self._fun, args, kwargs)
     return Traced(self._traces.program(self._fun, key))
 
 
+@boundary
 def _lower_method(self: JitFunction, *args: Any, **kwargs: Any) -> Lowered:
     """`trace(...).lower()`."""
     return _trace_method(self, *args, **kwargs).lower()
 
 
+@boundary
 def _eval_shape_method(self: JitFunction, *args: Any, **kwargs: Any) -> Any:
     """The results' ShapeDtypeStructs."""
     return _trace_method(self, *args, **kwargs).out_info
@@ -520,6 +525,7 @@ def make_jaxpr(fun: Any, static_argnums: Any = (), axis_env: Any = None, return_
     options = _make_options(fun, static_argnums, None, None, None, False, False, None)
 
     @functools.wraps(fun, updated=())
+    @boundary
     def jaxpr_maker(*args: Any, **kwargs: Any) -> Any:
         traces = Traces(fun, options)
         args, kwargs = tree_map(_described, (args, kwargs))
@@ -538,6 +544,7 @@ def make_jaxpr(fun: Any, static_argnums: Any = (), axis_env: Any = None, return_
     return jaxpr_maker
 
 
+@boundary
 def eval_shape(fun: Any, *args: Any, **kwargs: Any) -> Any:
     """The shapes, dtypes and weak types of `fun(*args, **kwargs)` as ShapeDtypeStructs, computing nothing.
 

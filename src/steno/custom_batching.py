@@ -9,6 +9,7 @@ from typing import Any, final
 from steno._native import current_trace
 from steno.core import source
 from steno.core.aval import typeof
+from steno.core.boundary import boundary
 from steno.core.jaxpr import DebugInfo
 from steno.core.trace import trace_to_jaxpr
 from steno.custom_derivatives import Decorated, as_positional
@@ -40,6 +41,7 @@ class custom_vmap(Decorated):
         self.vmap_rule = vmap_rule
         return vmap_rule
 
+    @boundary
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.vmap_rule is None:
             raise AttributeError(f"No batching rule defined for custom_vmap function {source.function_name(self.fun)} using def_vmap.")

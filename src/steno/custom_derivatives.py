@@ -10,6 +10,7 @@ from typing import Any, final
 from steno._native import ShapedArray, current_trace
 from steno.core import dtypes, source
 from steno.core.aval import HasAval, typeof
+from steno.core.boundary import boundary
 from steno.core.errors import UnexpectedTracerError
 from steno.core.jaxpr import DebugInfo, eval_jaxpr
 from steno.core.op import OPS
@@ -245,6 +246,7 @@ class custom_jvp(Decorated):
 
         self.defjvp(rule)
 
+    @boundary
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.jvp is None:
             raise AttributeError(f"No JVP defined for custom_jvp function {_name(self.fun)} using defjvp.")
@@ -365,6 +367,7 @@ class custom_vjp(Decorated):
         self.defvjp(fwd, bwd, symbolic_zeros, optimize_remat)
         self.logs = True
 
+    @boundary
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.fwd is None or self.bwd is None:
             raise AttributeError(f"No VJP defined for custom_vjp function {_name(self.fun)} using defvjp.")
@@ -574,6 +577,7 @@ def custom_gradient(fun: Any = None, *, with_logs: bool = False, remat: bool = F
 # closure_convert
 
 
+@boundary
 def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Callable[..., Any], list[Any]]:
     """`fun`, recorded for arguments of the types of `example_args`, as a function that takes the differentiable values `fun` closes over as
     further arguments; and the list of those."""
@@ -606,6 +610,7 @@ def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Callab
 # linear_call
 
 
+@boundary
 def linear_call(fun: Callable[..., Any], fun_transpose: Callable[..., Any], residual_args: Any, linear_args: Any) -> Any:
     """`fun(residual_args, linear_args)`, which is linear in the latter; its transpose is `fun_transpose(residual_args, cotangent)`.
 

@@ -14,7 +14,9 @@ from steno._native import ArrayImpl, ShapedArray
 from steno.ad import DidntWant, DontWant, GradRef
 from steno.core import dtypes, source
 from steno.core.aval import is_value, typeof
+from steno.core.boundary import boundary
 from steno.core.jaxpr import ClosedJaxpr, DebugInfo, eval_jaxpr
+from steno.core.names import JVP, TRANSPOSE, named
 from steno.core.op import OPS
 from steno.core.pytree import broadcast_prefix, equality_errors, keystr, treedef_tuple
 from steno.core.refs import is_ref, is_ref_type
@@ -98,6 +100,7 @@ class Flat:
 # jvp
 
 
+@boundary
 def jvp(fun: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool = False) -> tuple[Any, ...]:
     """`fun(*primals)` and its derivative along `tangents`: (result, tangent of the result), with `has_aux`, where `fun` returns a pair,
     followed by the second half of that.
@@ -119,7 +122,8 @@ def jvp(fun: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool = Fa
     xs = check_leaves(xs)
     check_distinct("jvp", fun, xs, tree)
     flat = Flat(fun, tree, has_aux)
-    outs, out_tangents, aux = jvp_flat(flat, xs, [_given_tangent(t, x) for t, x in zip(ts, xs, strict=True)])
+    with named(JVP):
+        outs, out_tangents, aux = jvp_flat(flat, xs, [_given_tangent(t, x) for t, x in zip(ts, xs, strict=True)])
     result = tree_unflatten(flat.out_tree, map(as_array, outs))
     tangent = tree_unflatten(flat.out_tree, map(materialize, out_tangents))
     return (result, tangent, tree_unflatten(flat.aux_tree, aux)) if has_aux else (result, tangent)
@@ -145,6 +149,7 @@ def _given_tangent(t: Any, x: Any) -> Any:
 # linearize
 
 
+@boundary
 def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False, in_nzs: Any = None) -> tuple[Any, ...]:
     """`fun(*primals)`, and the function from tangents of the primals to the result's tangent (a pytree: it may go through `jit`).
 
@@ -156,7 +161,8 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False, in_
     check_distinct("linearize", fun, xs, tree)
     flat = Flat(fun, tree, has_aux)
     varying = _varying(xs, in_nzs, primals)
-    outs, out_nonzero, program, aux = linearize_flat(flat, xs, varying, flat.debug_info("linearize"))
+    with named(JVP):
+        outs, out_nonzero, program, aux = linearize_flat(flat, xs, varying, flat.debug_info("linearize"), (JVP,))
     avals = [x.aval for x in xs]
     linear = Pushforward(program, tree, flat.out_tree, avals, [typeof(y) for y in outs], varying, out_nonzero)
     result = tree_unflatten(flat.out_tree, map(as_array, outs)), Partial(linear, program.consts)
@@ -222,6 +228,7 @@ class Pushforward(_Derivative):
 # vjp
 
 
+@boundary
 def vjp(
     fun: Callable[..., Any], *primals: Any, has_aux: bool = False, reduce_axes: Any = (), saveable_args: Any = True, in_nzs: Any = None
 ) -> tuple[Any, ...]:
@@ -247,7 +254,8 @@ def vjp_of_leaves(
     fun: Callable[..., Any], xs: Sequence[Any], tree: PyTreeDef, has_aux: bool, varying: Sequence[bool]
 ) -> tuple[Any, Partial, list[Any], PyTreeDef]:
     flat = Flat(fun, tree, has_aux)
-    outs, out_nonzero, program, aux = linearize_flat(flat, xs, varying, flat.debug_info("vjp"))
+    with named(JVP):
+        outs, out_nonzero, program, aux = linearize_flat(flat, xs, varying, flat.debug_info("vjp"), (JVP,))
     pullback = Pullback(program, tree, flat.out_tree, [x.aval for x in xs], [typeof(y) for y in outs], varying, out_nonzero)
     pullback.arguments = verbatim(program.consts, xs)
     return tree_unflatten(flat.out_tree, map(as_array, outs)), VJP(pullback, program.consts), aux, flat.aux_tree
@@ -285,6 +293,7 @@ class VJP(Partial):
         pairs = zip(self.args[0], self.func.arguments, strict=True)
         return VJP(self.func, [r if k is None or keep[k] else NotSaveable() for r, k in pairs], *self.args[1:])
 
+    @boundary
     def __call__(self, *cts: Any) -> Any:
         residuals = self.residuals()
         check_restored(residuals, self.func.program.debug_info.func_src_info)
@@ -401,7 +410,8 @@ class Pullback(_Derivative):
         varying = [t for t, nz in zip(target, self.in_nonzero, strict=True) if nz]
         finals = [Zero(v.aval) if varying[k] is None else OPS["get"](varying[k], access=None)
                   for k, v in zip(d.written, d.program.outvars[len(given) :], strict=True)]  # fmt: skip
-        outs = backward(d.program.jaxpr, d.program.consts, [Linear(a) for a in d.program.in_avals], [*given, *finals])
+        with named(TRANSPOSE):
+            outs = backward(d.program.jaxpr, d.program.consts, [Linear(a) for a in d.program.in_avals], [*given, *finals])
         position = iter(range(len(outs)))
         result: list[Any] = []
         for kind, ref, a, nz in zip(self.kinds, target, self.in_avals, self.in_nonzero, strict=True):
@@ -423,7 +433,8 @@ class Pullback(_Derivative):
         """The leaves of the cotangents of the arguments."""
         given = [as_value(ct) for ct, nz in zip(cts, self.out_nonzero, strict=True) if nz]
         linear = [Linear(tangent_aval(a)) for a, nz in zip(self.in_avals, self.in_nonzero, strict=True) if nz]
-        outs = iter(backward(self.program, residuals, linear, given))
+        with named(TRANSPOSE):
+            outs = iter(backward(self.program, residuals, linear, given))
         return [
             _as_weak_as(materialize(next(outs)), a) if nz else materialize(Zero(tangent_aval(a)))
             for a, nz in zip(self.in_avals, self.in_nonzero, strict=True)
@@ -469,6 +480,7 @@ For a function that returns a tuple (y, z) that is one tuple: f_vjp((y_bar, z_ba
 # linear_transpose
 
 
+@boundary
 def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Any = ()) -> Callable[..., Any]:
     """The transpose of a function that is linear in its arguments, of which `primals` give the types (arrays, ShapeDtypeStructs, or
     anything with a shape and a dtype): a function from a cotangent of the result to the tuple of cotangents of the arguments.
@@ -502,7 +514,8 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Any = 
         if any((g.shape, g.dtype) != (a.shape, a.dtype) for g, a in zip(got, out_avals, strict=True)):
             raise TypeError(f"cotangent type does not match function output, expected {tuple(out_avals)} but got {cts}")
         given = [as_array(c) for c in cts]
-        out = backward(program.jaxpr, program.consts, [Linear(a) for a in avals], given)
+        with named(TRANSPOSE):
+            out = backward(program.jaxpr, program.consts, [Linear(a) for a in avals], given)
         zeros = [full(a.shape, 0, a.dtype) if type(x) is Zero else x for x, a in zip(out, avals, strict=True)]
         return tree_unflatten(tree, map(as_array, zeros))
 

@@ -9,6 +9,7 @@ from typing import Any
 from steno.api import jit
 from steno.api_util import flatten_axes
 from steno.core.aval import typeof
+from steno.core.boundary import boundary
 from steno.core.pytree import broadcast_prefix, prefix_errors
 from steno.derivatives import check_callable
 from steno.mesh import AnyMesh, PartitionSpec, get_abstract_mesh
@@ -46,6 +47,7 @@ def pmap(
     names = () if axis_name is None else (axis_name,)
 
     @functools.wraps(fun)
+    @boundary
     def mapped(*args: Any, **kwargs: Any) -> Any:
         if statics and max(statics) >= len(args):
             raise ValueError(f"pmap: static_broadcasted_argnums={statics}, but {fun} was called with {len(args)} positional arguments")
@@ -172,6 +174,7 @@ def shard_map(
     fun: Callable[..., Any] = f
 
     @functools.wraps(fun)
+    @boundary
     def mapped(*args: Any) -> Any:
         found = _one_device(mesh, "shard_map")
         if in_specs is not None:
@@ -193,6 +196,7 @@ def smap(f: Callable[..., Any] | None = None, /, *, in_axes: Any = None, out_axe
     fun: Callable[..., Any] = f
 
     @functools.wraps(fun)
+    @boundary
     def mapped(*args: Any) -> Any:
         found = _one_device(None, "smap")
         if axis_name not in found.axis_names:

@@ -15,6 +15,8 @@ from steno._native import ArrayImpl
 from steno.api import jit
 from steno.core import dtypes
 from steno.core.aval import typed_scalar
+from steno.core.boundary import boundary
+from steno.core.names import JVP, VMAP, named
 from steno.core.op import OPS
 from steno.core.refs import is_ref
 from steno.core.trace import Tracer
@@ -173,6 +175,7 @@ def value_and_grad(
     both = _ValueAndGrad(fun, argnums, has_aux, holomorphic, allow_int, "value_and_grad")
 
     @functools.wraps(fun)
+    @boundary
     def value_and_gradient(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
         return both(*args, **kwargs)
 
@@ -220,6 +223,7 @@ def grad(
     both = _ValueAndGrad(fun, _argnums(argnums), has_aux, holomorphic, allow_int, "grad")
 
     @functools.wraps(fun)
+    @boundary
     def gradient(*args: Any, **kwargs: Any) -> Any:
         value, g = both(*args, **kwargs)
         return (g, value[1]) if has_aux else g
@@ -268,6 +272,7 @@ def jacfwd(fun: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, hol
     argnums = _argnums(argnums)
 
     @functools.wraps(fun)
+    @boundary
     def jacobian_function(*args: Any, **kwargs: Any) -> Any:
         chosen, primals = _choose(fun, argnums, args, kwargs)
         xs, tree = tree_flatten(primals)
@@ -281,10 +286,12 @@ def jacfwd(fun: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, hol
 
         def push(*tangents: Any) -> list[Any]:
             nonlocal aux
-            outs, out_tangents, aux = jvp_flat(flat, xs, tangents)
+            with named(JVP):
+                outs, out_tangents, aux = jvp_flat(flat, xs, tangents)
             return [*outs, *map(materialize, out_tangents)]
 
-        values, dims = batch_flat(push, axis, basis, [0] * len(basis))
+        with named(VMAP):
+            values, dims = batch_flat(push, axis, basis, [0] * len(basis))
         n = flat.out_tree.num_leaves
         outs, columns, dims = values[:n], values[n:], dims[n:]
         if holomorphic:
@@ -311,6 +318,7 @@ def jacrev(
     argnums = _argnums(argnums)
 
     @functools.wraps(fun)
+    @boundary
     def jacobian_function(*args: Any, **kwargs: Any) -> Any:
         chosen, primals = _choose(fun, argnums, args, kwargs)
         xs, tree = tree_flatten(primals)
@@ -331,7 +339,8 @@ def jacrev(
             constant.update((k, ct) for k, ct in enumerate(out) if isinstance(ct, np.ndarray))
             return [ct for k, ct in enumerate(out) if k not in constant]
 
-        rows, dims = batch_flat(rows_of, axis, basis, [0] * len(basis))
+        with named(VMAP):
+            rows, dims = batch_flat(rows_of, axis, basis, [0] * len(basis))
         pairs: Iterator[tuple[Any, int | None]] = zip(rows, dims, strict=True)
         columns = []  # for each argument, the blocks of all results
         for k, x in enumerate(xs):

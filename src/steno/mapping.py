@@ -9,6 +9,8 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Final
 
 from steno.core.aval import typeof
+from steno.core.boundary import boundary
+from steno.core.names import VMAP, named
 from steno.core.pytree import broadcast_prefix, prefix_errors
 from steno.derivatives import check_callable
 from steno.tracing import argument_names, check_references
@@ -79,6 +81,7 @@ def vmap(
     _check_axes_types("out_axes", out_axes)
 
     @functools.wraps(fun)
+    @boundary
     def mapped(*args: Any, **kwargs: Any) -> Any:
         if isinstance(in_axes, tuple) and len(in_axes) != len(args):
             raise ValueError(
@@ -100,7 +103,8 @@ def vmap(
             return [_result(y) for y in outs]
 
         axis = Axis(axis_name, size, spmd_axis_name)
-        outs, out_dims = batch_flat(flat, axis, values, dims)
+        with named(VMAP):
+            outs, out_dims = batch_flat(flat, axis, values, dims)
         assert out_tree is not None
         wanted = _flat_axes("out_axes", out_axes, tree_unflatten(out_tree, outs))
         return tree_unflatten(

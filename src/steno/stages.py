@@ -16,6 +16,7 @@ from steno.core import dtypes
 from steno.core.aval import register_aval_type, typeof
 from steno.core.config import config
 from steno.core.jaxpr import ClosedJaxpr, Jaxpr, open_jaxpr, subjaxprs
+from steno.core.locations import locations_text
 from steno.core.record import field, record
 from steno.core.refs import AbstractRef
 from steno.core.trace import Tracer
@@ -268,17 +269,27 @@ class Lowered(Stage):
     """A program on its way to machine code; its levels can be printed."""
 
     LEVELS = ("jaxpr", "graph", "loops", "llvm", "asm")
+    OTHERS = ("hlo", "stablehlo")
 
     def as_text(self, dialect: str | None = None, *, debug_info: bool = False) -> str:
-        """The program at a level: "jaxpr", "graph", "loops" (the default), "llvm" or "asm". ValueError for another."""
-        level = "loops" if dialect is None else dialect
+        """The program at a level: "jaxpr", "graph", "loops" (the default), "llvm" or "asm". ValueError for another.
+
+        `debug_info`: a jaxpr shows where its equations come from, followed by a line for the path of each operation: the calls, scopes,
+        transformations, loops and branches it stands in. The text is for reading: to programs that ask for XLA's languages, "hlo" and
+        "stablehlo", it shows the jaxpr, the level that comes closest."""
+        level = "loops" if dialect is None else "jaxpr" if dialect in self.OTHERS else dialect
         if level not in self.LEVELS:
             raise ValueError(f"unknown dialect: {dialect}; the levels are {', '.join(self.LEVELS)}")
-        if level == "jaxpr":
-            return self._program.closed.pretty_print(source_info=debug_info)
-        return _text_of(executable_of(self._program), level)
+        if level != "jaxpr":
+            return _text_of(executable_of(self._program), level)
+        closed = self._program.closed
+        text = closed.pretty_print(source_info=debug_info)
+        return f"{text}\n{locations_text(closed, self._program.name)}" if debug_info else text
 
     def compiler_ir(self, dialect: str | None = None) -> Any:
+        """The program at a level, as text. ValueError for XLA's languages."""
+        if dialect in self.OTHERS:
+            raise ValueError(f"compiler_ir: there is no {dialect}; the levels are {', '.join(self.LEVELS)}")
         return self.as_text(dialect)
 
     def cost_analysis(self) -> dict[str, float]:

@@ -280,7 +280,9 @@ dynamic_shapes = knob("dynamic_shapes", False, "not available in steno", choices
 traceback_filtering = knob(
     "traceback_filtering",
     "auto",
-    "accepted for compatibility",
+    "frames of steno in the tracebacks of what users' functions raise: off shows them, quiet_remove_frames leaves them out, "
+    "remove_frames also makes the whole traceback the cause, tracebackhide marks them for IPython; auto: the latter there, "
+    "quiet_remove_frames elsewhere",
     choices=("off", "tracebackhide", "remove_frames", "quiet_remove_frames", "auto"),
 )
 platforms = knob("platforms", None, "accepted for compatibility: there is one platform, cpu", parse=_none_or(str))

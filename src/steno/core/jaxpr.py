@@ -22,6 +22,7 @@ from steno._native import ShapedArray
 from steno.core import dtypes, pretty, source
 from steno.core.aval import TypedScalar
 from steno.core.errors import JaxprTypeError
+from steno.core.names import NO_NAMES, NameStack, recorders, set_names, text as names_text
 from steno.core.op import Op
 from steno.core.record import record
 from steno.core.refs import STATE, AbstractRef
@@ -78,7 +79,7 @@ class JaxprEqn:
         params: dict[str, Any],
         effects: frozenset[Any] = NO_EFFECTS,
         place: source.Place | None = None,
-        names: tuple[str, ...] = (),
+        names: tuple[str, ...] = NO_NAMES,
     ) -> None:
         self.op, self.invars, self.outvars, self.params = op, invars, outvars, params
         self.effects, self.place, self.names = effects, place, names
@@ -88,8 +89,8 @@ class JaxprEqn:
         return self.op
 
     @property
-    def source_info(self) -> source.Location | None:
-        return None if self.place is None else source.Location(self.place)
+    def source_info(self) -> SourceInfo:
+        return SourceInfo(self.place, self.names)
 
     def bind(self, args: Sequence[Any]) -> list[Any]:
         """The op on these operands: a list of its results. What is recorded or evaluated comes from where the equation comes from."""
@@ -114,6 +115,27 @@ class JaxprEqn:
         return pretty.layout(_eqn_doc(self, _Context(), _Settings()))
 
     __str__ = __repr__
+
+
+@final
+class SourceInfo:
+    """Where an equation comes from: `place` in the user's code, and `names`, whose text `name_stack` has. `str` gives the place."""
+
+    __slots__ = ("names", "place")
+
+    def __init__(self, place: source.Place | None, names: tuple[str, ...] = NO_NAMES) -> None:
+        self.place, self.names = place, names
+
+    @property
+    def location(self) -> source.Location | None:
+        return None if self.place is None else source.Location(self.place)
+
+    @property
+    def name_stack(self) -> NameStack:
+        return NameStack(self.names)
+
+    def __str__(self) -> str:
+        return source.summary(self.place)
 
 
 Names = tuple[str, ...] | Callable[[], "tuple[str, ...] | None"] | None
@@ -344,9 +366,15 @@ def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any) -> list[Any]:
         return literal_value(a) if type(a) is Literal else env[a]
 
     place = source.swap_place(None)
+    recording = recorders()
+    outer = [r.names for r in recording]
+    names = NO_NAMES
     try:
         for e, dying in zip(jaxpr.eqns, last, strict=True):
             source.swap_place(place or e.place)
+            if e.names is not names and recording:
+                names = e.names
+                set_names(recording, outer, names)
             out = e.op(*[read(a) for a in e.invars], **e.params)
             if e.op.multiple_results:
                 env.update(zip(e.outvars, out, strict=True))
@@ -356,6 +384,7 @@ def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any) -> list[Any]:
                 env.pop(v, None)
     finally:
         source.swap_place(place)
+        set_names(recording, outer, NO_NAMES)
     return [read(a) for a in jaxpr.outvars]
 
 
@@ -593,7 +622,7 @@ def _eqn_doc(e: JaxprEqn, context: _Context, settings: _Settings) -> pretty.Doc:
     if e.op.doc is not None:
         doc = e.op.doc([_binder(v, context) for v in e.outvars], [_atom(a, context) for a in e.invars], e.params)
     if settings.source_info or settings.name_stack:
-        note = source.summary(e.place) if settings.source_info else "[" + "/".join(e.names) + "]"
+        note = source.summary(e.place) if settings.source_info else f"[{names_text(e.names)}]"
         return pretty.Annotated(doc, note)
     return doc
 

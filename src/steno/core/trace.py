@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ContextDecorator, contextmanager
 from types import TracebackType
 from typing import Any, final
 
 import numpy as np
 
-from steno._native import ArrayImpl, ShapedArray, current_trace, swap_trace
+from steno._native import ArrayImpl, ShapedArray, swap_trace
 from steno.core import source
 from steno.core.aval import HasAval, TypedScalar, not_an_array, python_scalar, register_aval_type, scalar_value, typeof
 from steno.core.config import config
@@ -28,6 +28,7 @@ from steno.core.errors import (
 )
 from steno.core.jaxpr import NO_DEBUG_INFO, NO_EFFECTS, Atom, ClosedJaxpr, DebugInfo, Jaxpr, JaxprEqn, Literal, Var, check_jaxpr, eval_jaxpr
 from steno.core.leaks import holders
+from steno.core.names import NO_NAMES, named
 from steno.core.op import Op, check_operands
 from steno.core.refs import Ref, is_ref_type
 
@@ -39,6 +40,8 @@ class Trace:
     __slots__ = ("__weakref__",)
     parent: Any = None
     places: Any = None
+    recorder: Any = None
+    """The `JaxprTrace` that records what this trace does not hand on; None: there is none."""
 
     def process(self, op: Op, args: Sequence[Any], params: dict[str, Any]) -> Any:
         raise NotImplementedError(f"{type(self).__name__}.process")
@@ -272,8 +275,12 @@ class JaxprTrace(Trace):
         self._const_of: dict[int, tuple[Any, Var]] = {}  # by id; holds the object so that the id stays its own
         self.effects: frozenset[Any] = NO_EFFECTS
         self.debug_info = debug_info
-        self.names: tuple[str, ...] = ()
+        self.names: tuple[str, ...] = NO_NAMES
         self.over = False
+
+    @property
+    def recorder(self) -> JaxprTrace:
+        return self
 
     def __repr__(self) -> str:
         return "DynamicJaxprTrace"
@@ -493,23 +500,16 @@ def ensure_compile_time_eval() -> Iterator[None]:
         swap_trace(previous)
 
 
-@contextmanager
-def named_scope(name: str) -> Iterator[None]:
-    """Equations recorded inside carry the name."""
-    if not isinstance(name, str):
-        raise TypeError(f"named_scope name argument must be a string, got {name!r}")
-    trace: Any = current_trace()
-    while trace is not None and not isinstance(trace, JaxprTrace):
-        trace = trace.parent
-    if trace is None:
-        yield
-        return
-    saved = trace.names
-    trace.names = (*saved, name)
-    try:
-        yield
-    finally:
-        trace.names = saved
+@final
+class named_scope(named, ContextDecorator):
+    """Equations recorded inside carry the name. Also a decorator."""
+
+    __slots__ = ()
+
+    def __init__(self, name: str) -> None:
+        if not isinstance(name, str):
+            raise TypeError(f"named_scope name argument must be a string, got {name!r}")
+        super().__init__(name)
 
 
 class _ArrayMeta(type):

@@ -17,6 +17,7 @@ import numpy as np
 from steno._native import ShapedArray, current_trace
 from steno.core import dtypes
 from steno.core.aval import is_value, typed_scalar, typeof
+from steno.core.boundary import boundary
 from steno.core.pytree import GetAttrKey
 from steno.core.trace import Tracer
 from steno.lax.operands import as_array, as_operand
@@ -134,6 +135,7 @@ def checkify(f: Callable[..., Any], errors: Iterable[ErrorCategory] = user_check
     categories = frozenset(categories_in(errors))
 
     @functools.wraps(f, updated=())
+    @boundary
     def checked(*args: Any, **kwargs: Any) -> tuple[Error, Any]:
         out, failure = run_checked(lambda: f(*args, **kwargs), categories)
         leaves, tree = tree_flatten(out)

@@ -9,6 +9,7 @@ from steno._native import current_trace, swap_trace
 from steno.core.config import config
 from steno.core.errors import MissingRule
 from steno.core.jaxpr import NO_DEBUG_INFO, ClosedJaxpr, DebugInfo, eval_jaxpr
+from steno.core.names import NO_NAMES
 from steno.core.op import Op
 from steno.core.record import record
 from steno.core.trace import JaxprTrace, JitTracer, Trace, Tracer, check_leaks, register_aval_type
@@ -51,6 +52,10 @@ class LinearizeTrace(Trace):
 
     def __repr__(self) -> str:
         return "LinearizeTrace"
+
+    @property
+    def recorder(self) -> JaxprTrace:
+        return self.tangents.recorder
 
     def is_over(self) -> bool:
         return self.over
@@ -117,13 +122,15 @@ def linearize_flat(
     primals: Sequence[Any],
     nonzero: Sequence[bool],
     debug_info: DebugInfo = NO_DEBUG_INFO,
+    names: tuple[str, ...] = NO_NAMES,
 ) -> tuple[list[Any], Flags, ClosedJaxpr, list[Any]]:
     """Runs `fun`, a function of flat values that returns two flat sequences, results and auxiliary ones, at `primals`, of which those
-    marked `nonzero` vary.
+    marked `nonzero` vary. The equations of tangents carry `names`, and those of scopes inside.
 
     The results; which of them vary; the program of their tangents, whose inputs are the tangents of the varying arguments, whose outputs
     are those of the varying results and whose consts are the residuals; the auxiliary results."""
     trace = LinearizeTrace(current_trace(), debug_info)
+    trace.tangents.recorder.names = names
     args = [
         LinearizeTracer(trace, x, trace.tangents.argument(tangent_aval(typeof(x)))) if nz else x
         for x, nz in zip(primals, nonzero, strict=True)

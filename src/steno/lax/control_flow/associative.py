@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from steno.core.aval import typed_scalar
+from steno.core.boundary import boundary
 from steno.lax.control_flow.bodies import check_callable
 from steno.lax.operands import as_array, canonical_axis
 from steno.lax.shape import concatenate, pad, reshape, rev, slice_in_dim, stack
@@ -14,6 +15,7 @@ from steno.tree_util import tree_flatten, tree_unflatten
 Arrays = list[Any]
 
 
+@boundary
 def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = False, axis: int = 0) -> Any:
     """Row k of the result is `fn(... fn(fn(x0, x1), x2) ..., xk)` for the rows x of `elems` along `axis`; of the rows from the last down to
     k with `reverse`.

@@ -10,6 +10,7 @@ import numpy as np
 from steno._native import ShapedArray
 from steno.core import dtypes
 from steno.core.aval import TypedScalar, typed_scalar, typeof
+from steno.core.boundary import boundary
 from steno.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, Var
 from steno.core.pytree import keystr
 from steno.lax.control_flow.bodies import (
@@ -35,6 +36,7 @@ from steno.tree_util import PyTreeDef, tree_map, tree_unflatten
 _NOT_GIVEN: Final = object()
 
 
+@boundary
 def cond(*args: Any, **kwargs: Any) -> Any:
     """`true_fun(*operands)` if `pred`, else `false_fun(*operands)`. Both are traced, one is run.
 
@@ -117,6 +119,7 @@ def _as_arrays(tree: Any) -> Any:
 # switch
 
 
+@boundary
 def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any, operand: Any = _NOT_GIVEN) -> Any:
     """`branches[index](*operands)`, the index kept in range. All branches are traced, one is run; under `vmap` with an index that differs
     all are run, and each element gets its own.
@@ -268,6 +271,7 @@ def _sentences(lines: Sequence[str]) -> str:
 # platform_dependent
 
 
+@boundary
 def platform_dependent(*args: Any, default: Callable[..., Any] | None = None, **per_platform: Callable[..., Any]) -> Any:
     """The function given for this platform (`cpu=`), or else `default`, of the arguments. NotImplementedError if there is neither."""
     fun = per_platform.get("cpu", default)

@@ -11,6 +11,7 @@ import numpy as np
 from steno._native import ShapedArray
 from steno.core import dtypes
 from steno.core.aval import TypedScalar, typed_scalar
+from steno.core.boundary import boundary
 from steno.core.errors import ConcretizationTypeError
 from steno.core.jaxpr import ClosedJaxpr
 from steno.core.pytree import treedef_tuple
@@ -42,6 +43,7 @@ from steno.tree_util import PyTreeDef, tree_map, tree_structure, tree_unflatten
 # scan
 
 
+@boundary
 def scan(
     f: Callable[[Any, Any], tuple[Any, Any]],
     init: Any,
@@ -190,6 +192,7 @@ def _run_scan(body: Body, carries: Sequence[Any], arrays: Sequence[Any], length:
 # while_loop
 
 
+@boundary
 def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], init_val: Any) -> Any:
     """`val = body_fun(val)` as long as `cond_fun(val)`, starting with `init_val`; the functions are traced once, and the loop is compiled.
 
@@ -234,6 +237,7 @@ def _while_in_python(cond_fun: Callable[..., Any], body_fun: Callable[..., Any],
 # fori_loop
 
 
+@boundary
 def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_val: Any, *, unroll: int | bool | None = None) -> Any:
     """`val = body_fun(i, val)` for i from `lower` up to, but not including, `upper`, starting with `init_val`.
 
@@ -345,6 +349,7 @@ def _map_body(f: Callable[..., Any], carry: None, x: Any) -> tuple[None, Any]:
     return None, f(x)
 
 
+@boundary
 def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> Any:
     """`f` applied to each x along the leading axis of `xs`, one after the other in a compiled loop; the results, stacked.
 
