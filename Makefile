@@ -2,6 +2,7 @@
 # make test    the test-suite (the real JAX, from PyPI, is its oracle, in an environment of its own)
 # make bench   workloads side by side with the real JAX
 # make random-programs   20,000 random programs under every transformation (COUNT=, SEED=, JOBS=)
+# make api-table   what is here of JAX's public names: docs/api.md, and the counts
 # make lint    formatter, linter, order of imports, type checker
 # make format  formats everything
 # make wheel   a wheel, in dist/
@@ -21,7 +22,7 @@ LESSONS := jit_speed see_tracer value_branch
 TESTS ?= tests
 export STENO_JAX_PYTHON ?= $(CURDIR)/$(JAX_VENV)/bin/python
 
-.PHONY: demo test bench random-programs lint format native wheel clean help
+.PHONY: demo test bench random-programs api-table lint format native wheel clean help
 .DEFAULT_GOAL := help
 
 help:
@@ -58,6 +59,9 @@ bench: native $(JAX_VENV)/.made
 
 random-programs: native
 	$(PY) tools/random_programs.py --count $(or $(COUNT),20000) --seed $(or $(SEED),0) --jobs $(or $(JOBS),1)
+
+api-table: native
+	$(PY) tools/api_table.py
 
 lint: $(VENV)/.made
 	$(VENV)/bin/ruff format --check

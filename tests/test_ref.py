@@ -580,3 +580,23 @@ def test_views_under_transformations() -> None:
     ):
         for got, want in zip(steno.tree.leaves(t(f)), steno.tree.leaves(t(pure)), strict=True):
             np.testing.assert_allclose(got, want, rtol=1e-6)
+
+
+def test_slices_from_traced_positions() -> None:
+    r = steno.new_ref(jnp.arange(20.0).reshape(4, 5))
+    x = np.arange(20.0).reshape(4, 5)
+
+    @steno.jit
+    def f(r: Any, i: Any) -> Any:
+        r[steno.ds(i, 2), 1] += 1.0
+        return r[steno.ds(i, 2), steno.ds(1, 3)], r.at[1:][0, steno.ds(i, 2)]
+
+    a, b = f(r, 2)
+    x[2:4, 1] += 1
+    np.testing.assert_array_equal(a, x[2:4, 1:4])
+    np.testing.assert_array_equal(b, x[1, 2:4])
+    np.testing.assert_array_equal(r[steno.ds(2), steno.ds(0, 3, 2)], x[:2, ::2])
+    with pytest.raises(ValueError, match="out of bounds"):
+        r[steno.ds(3, 2)]
+    i = jnp.int32(1)
+    assert steno.tree.leaves(steno.ds(i, 2)) == [i]

@@ -103,6 +103,7 @@ __getattr__, __dir__ = _on_demand(
         "gradients": ("fwd_and_bwd", "grad", "hessian", "jacfwd", "jacobian", "jacrev", "value_and_grad"),
         "mapping": ("vmap",),
         "mesh": ("NamedSharding", "P", "get_abstract_mesh", "get_mesh", "make_mesh", "set_mesh", "use_abstract_mesh"),
+        "numpy.dslice": ("ds",),
         "ref": ("Ref", "empty_ref", "free_ref", "freeze", "new_ref"),
     },
     submodules=(

@@ -2,6 +2,7 @@
 
     ref = new_ref(x)           holds a copy of x
     ref[...], ref[i], ref[1:, j], ref[array]      read; ref.at[1:] is a view, which is indexed further
+    ref[ds(i, 8)]              read 8 elements from i on, which may be traced
     ref[i] = y, ref[i] += y    write: y has exactly the shape of the part, and the reference's dtype
     freeze(ref)                the array, at the end of the reference's life
 
@@ -25,6 +26,7 @@ from steno.core.refs import AbstractRef, Ref, is_ref
 from steno.core.trace import Tracer
 from steno.lax.operands import as_array, as_operand, convert
 from steno.numpy.at import _IndexUpdateHelper
+from steno.numpy.dslice import Slice
 from steno.numpy.indexing import getitem
 from steno.ops import state, state_calls as state_calls
 from steno.ops.state import Access
@@ -47,10 +49,18 @@ class _Part:
         return f"{self.start or ''}:{'' if stop >= n or (step and stop + self.step > n) else stop}{step}"
 
 
+@final
+@record(frozen=True)
+class _Block:
+    """What is taken of one axis: `size` elements from an operand on."""
+
+    size: int
+
+
 _DYNAMIC: Final = "dynamic"
 """The entry of an axis that is indexed by an operand: a scalar, or an array of indices."""
 
-Entry = int | _Part | str
+Entry = int | _Part | _Block | str
 
 
 def _parse(shape: tuple[int, ...], idx: Any) -> tuple[tuple[Entry, ...], list[Any]]:
@@ -69,13 +79,21 @@ def _parse(shape: tuple[int, ...], idx: Any) -> tuple[tuple[Entry, ...], list[An
     for n, i in zip(shape, items, strict=True):
         entry = _static_entry(n, i)
         if entry is None:
-            dynamic += _dynamic_index(i)
-            entry = _DYNAMIC
+            dynamic += _dynamic_index(i.start if type(i) is Slice else i)
+            entry = _Block(i.size) if type(i) is Slice else _DYNAMIC
         entries.append(entry)
     return tuple(entries), dynamic
 
 
 def _static_entry(n: int, i: Any) -> Entry | None:
+    if type(i) is Slice:
+        if i.is_dynamic_start:
+            if i.stride != 1:
+                raise NotImplementedError("a reference's index: ds of a traced start and a stride")
+            return None
+        if i.start < 0 or i.start + (i.size - 1) * i.stride >= max(n, 1) or i.size < 0:
+            raise ValueError(f"a reference's index: {i} is out of bounds for an axis of size {n}")
+        return _Part(i.start, i.size, i.stride)
     if isinstance(i, slice):
         if any(isinstance(v, Tracer) for v in (i.start, i.stop, i.step)):
             raise NotImplementedError("a reference's index: a slice of dynamic bounds; use lax.dynamic_slice of ref[...]")
@@ -132,6 +150,15 @@ def _access(aval: ShapedArray, idx: Any) -> tuple[Access | None, list[Any]]:
 
 def _make_access(aval: ShapedArray, entries: tuple[Entry, ...], index_avals: tuple[ShapedArray, ...]) -> Access:
     block = all(type(e) is not _Part or e.step == 1 for e in entries) and not any(a.shape for a in index_avals)
+    blocks = any(type(e) is _Block for e in entries)
+    if blocks and not block:
+        raise NotImplementedError("a reference's index: ds of a traced start, together with arrays of indices or steps")
+    sizes = [e.size if isinstance(e, _Part | _Block) else 1 for e in entries]
+    single = tuple(k for k, e in enumerate(entries) if not isinstance(e, _Part | _Block))
+
+    def starts(dynamic: Sequence[Any]) -> list[Any]:
+        left = iter(dynamic)
+        return [next(left) if e is _DYNAMIC or type(e) is _Block else e.start if type(e) is _Part else e for e in entries]
 
     def index(dynamic: Sequence[Any]) -> tuple[Any, ...]:
         left = iter(dynamic)
@@ -141,15 +168,14 @@ def _make_access(aval: ShapedArray, entries: tuple[Entry, ...], index_avals: tup
         )
 
     def read(x: Any, *dynamic: Any) -> Any:
+        if blocks:
+            return lax.squeeze(lax.dynamic_slice(x, starts(dynamic), sizes), single)
         return getitem(x, index(dynamic))
 
     def write(x: Any, value: Any, *dynamic: Any) -> Any:
         if not block:
             return _IndexUpdateHelper(x)[index(dynamic)].set(value)
-        left = iter(dynamic)
-        sizes = [e.size if type(e) is _Part else 1 for e in entries]
-        starts = [next(left) if e is _DYNAMIC else e.start if type(e) is _Part else e for e in entries]
-        return lax.dynamic_update_slice(x, lax.reshape(value, sizes), starts)
+        return lax.dynamic_update_slice(x, lax.reshape(value, sizes), starts(dynamic))
 
     def add(x: Any, value: Any, *dynamic: Any) -> Any:
         if not block:
@@ -158,10 +184,13 @@ def _make_access(aval: ShapedArray, entries: tuple[Entry, ...], index_avals: tup
 
     def shown(names: Sequence[str]) -> list[list[str]]:
         left = iter(names)
-        entries_of_axes = [
-            next(left) if e is _DYNAMIC else e.text(n) if type(e) is _Part else str(e) for e, n in zip(entries, aval.shape, strict=True)
-        ]
-        return [entries_of_axes]
+
+        def text(e: Entry, n: int) -> str:
+            if type(e) is _Block:
+                return f"{(start := next(left))}:{start}+{e.size}"
+            return next(left) if e is _DYNAMIC else e.text(n) if type(e) is _Part else str(e)
+
+        return [[text(e, n) for e, n in zip(entries, aval.shape, strict=True)]]
 
     return Access(aval, index_avals, (read, write, add), shown)
 

@@ -1,4 +1,4 @@
-"""The names of JAX's public modules that steno has not, with the reason: what an AttributeError says of them."""
+"""The names of JAX's public modules that steno has not, with the reason: what an AttributeError says of them, and docs/api.md."""
 
 from __future__ import annotations
 
@@ -12,7 +12,14 @@ _INSIDE = "it is a part of the inside of JAX's transformations, which steno's ar
 _SYMBOLIC = "shapes with unknown dimensions are not supported"
 _FFI = "functions of shared libraries are not called from compiled programs; pure_callback calls Python functions"
 _PROFILE = "the format of XLA's profiler is not written or read; start_trace and stop_trace write a Chrome trace"
+_MADE = "it is a function made of other ops"
+_ASYNC = "collectives are not asynchronous"
 _CALLS = "an op that holds a function of its own is made by custom_jvp, custom_vjp or custom_vmap here"
+
+_COMPOSED = (
+    "approx_top_k_p igamma_grad_a_p igamma_p igammac_p ragged_all_to_all_p random_gamma_p regularized_incomplete_beta_p "
+    "rng_bit_generator_p rng_uniform_p"
+)
 
 _BY_REASON: Final[dict[str, dict[str, str]]] = {
     _MLIR: {
@@ -36,7 +43,7 @@ _BY_REASON: Final[dict[str, dict[str, str]]] = {
         "extend.backend": "backend_xla_version get_compile_options register_backend_factory register_backend_cache",
         "extend.sharding": "GSPMDSharding get_hlo_sharding_from_serialized_proto get_op_sharding_from_serialized_proto "
         "get_serialized_proto_from_hlo_sharding",
-        "experimental": "xla_metadata scheduling_groups roofline",
+        "experimental": "xla_metadata scheduling_groups roofline overlap profiler",
         "lib": "xla_client xla_bridge xla_extension",
     },
     _DEVICES: {
@@ -44,7 +51,7 @@ _BY_REASON: Final[dict[str, dict[str, str]]] = {
         "experimental": "custom_partitioning colocated_python topologies transfer array_serialization",
         "": "thread_resources",
     },
-    _ACCELERATOR: {"experimental": "pallas mosaic rnn", "extend": "pallas"},
+    _ACCELERATOR: {"experimental": "pallas mosaic rnn thunky compute_on", "extend": "pallas"},
     _INSIDE: {
         "interpreters.ad": "jvp linearize",
         "interpreters.batching": "batch_subtrace register_vmappable unregister_vmappable",
@@ -55,7 +62,6 @@ _BY_REASON: Final[dict[str, dict[str, str]]] = {
         "extend.source_info_util": "NameStack SourceInfo current_name_stack extend_name_stack new_name_stack new_source_info "
         "reset_name_stack set_name_stack transform_name_stack user_context",
         "experimental": "hijax EArray primal_tangent_dtype key_reuse",
-        "extend.random": "define_prng_impl",
         "debug": "DebugEffect OrderedDebugEffect",
         "custom_derivatives": "remat_opt_p",
         "ad_checkpoint": "checkpoint_name_fwd",
@@ -76,11 +82,24 @@ _BY_REASON: Final[dict[str, dict[str, str]]] = {
         "extend.core": "create_call_primitive eval_jaxpr_transpose register_call_primitive_rules",
         "extend.core.primitives": "call_p closed_call_p create_call_primitive eval_jaxpr_transpose register_call_primitive_rules",
     },
-    "tokens hold nothing, effects being in the order of the program": {"extend.core.primitives": "after_all_p create_token_p"},
-    "there is one device, so that no op moves or lays out arrays": {
-        "extend.core.primitives": "device_put_p sharding_constraint_p ragged_all_to_all_p",
+    "tokens hold nothing, effects being in the order of the program": {
+        "lax": "after_all_p create_token_p",
+        "extend.core.primitives": "after_all_p create_token_p",
     },
-    "references are read and written by NumPy's indices; lax.dynamic_slice takes a piece at a traced position": {"": "ds"},
+    "arrays lie whole in one memory, so that no op moves or lays them out": {
+        "lax": "device_put_p sharding_constraint_p",
+        "extend.core.primitives": "device_put_p sharding_constraint_p",
+    },
+    _MADE: {
+        "lax": _COMPOSED,
+        "extend.core.primitives": _COMPOSED,
+    },
+    "select_and_scatter_add and select_and_gather_add are what derivatives are made of": {
+        "lax": "select_and_scatter_p",
+        "extend.core.primitives": "select_and_scatter_p",
+    },
+    "a value becomes part of the program that uses it": {"lax": "stage_p"},
+    _ASYNC: {"lax": "psum_scatter_start"},
     "arrays have one layout": {"experimental.layout": "explicit_layout"},
     "gamma numbers are drawn by loops of other ops": {"random": "random_gamma_p"},
     "it is an option of jax2tf, which converts to TensorFlow": {"": "jax2tf_associative_scan_reductions"},
@@ -94,16 +113,10 @@ REASONS: Final[dict[str, str]] = {
 }
 """`interpreters.ad.jvp` --> why there is no such name."""
 
+DIFFERENCES: Final[dict[str, str]] = {}
+"""`device_put` --> what it does otherwise than JAX's, beyond what its parameters say."""
+
 
 def reason(package: str, name: str) -> str | None:
     """Why `package` (`steno.interpreters.ad`) has not the name; None if JAX's has it not either."""
     return REASONS.get(f"{package}.{name}".removeprefix("steno.")) or REASONS.get(f"{package}.{name}".removeprefix("steno").lstrip("."))
-
-
-def documentation() -> str:
-    """The table of the names that are not here, in Markdown: what `docs/absent.md` holds."""
-    rows = ["| reason | names |", "| --- | --- |"]
-    for why, modules in _BY_REASON.items():
-        names = "; ".join(f"`jax{'.' + m if m else ''}`: {', '.join(f'`{n}`' for n in text.split())}" for m, text in modules.items())
-        rows.append(f"| {why} | {names} |")
-    return "\n".join(rows) + "\n"

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from steno.places import CPU
+
+device_kind_handler_dict: Final[dict[str, Any]] = {}
+"""What orders devices of a kind: CPUs stand in the order of their numbers."""
 
 
 def create_device_mesh(mesh_shape: Sequence[int], devices: Any = None, **options: Any) -> np.ndarray:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from steno.core.on_demand import on_demand
-from steno.device import CPU, device_get, device_put
+from steno.device import CPU, Device, device_get, device_put
 from steno.mesh import NamedSharding
 from steno.tree_util import tree_map
 
@@ -35,9 +37,14 @@ def reached_preemption_sync_point(step_id: int) -> bool:
     return False
 
 
-def live_devices(devices: Any) -> Any:
-    """`with live_devices(devices) as alive: ...`: those of the devices whose processes run."""
-    raise NotImplementedError("live_devices: there is one process")
+class ProcessFailureError(Exception):
+    """A process has failed that others depend on."""
+
+
+@contextlib.contextmanager
+def live_devices(devices: Sequence[Device]) -> Iterator[list[Device]]:
+    """`with live_devices(devices) as alive: ...`: those of the devices whose processes run: all, as they are this process's."""
+    yield list(devices)
 
 
 def host_local_array_to_global_array(local_inputs: Any, global_mesh: Any, pspecs: Any) -> Any:

@@ -292,15 +292,6 @@ from steno.lax.shape import (
     unstack as unstack,
 )
 
-_LATER = (
-    "RaggedDotDimensionNumbers", "after_all_p", "all_gather_p", "all_to_all_p", "approx_max_k", "approx_min_k", "approx_top_k_p",
-    "axis_index_p", "composite", "create_token_p", "device_put_p", "igamma_grad_a_p", "igamma_p",
-    "igammac_p", "pmax_p", "pmin_p", "ppermute_p", "psum_p", "psum_scatter_start", "ragged_all_to_all",
-    "ragged_all_to_all_p", "ragged_dot", "ragged_dot_general", "regularized_incomplete_beta_p", "rng_bit_generator_p", "rng_uniform",
-    "rng_uniform_p", "scaled_dot", "select_and_scatter_p", "sharding_constraint_p", "stage", "stage_p",
-)  # fmt: skip
-"""JAX's names that are not here yet."""
-
 __getattr__, __dir__ = _on_demand(
     __name__,
     {
@@ -318,15 +309,19 @@ __getattr__, __dir__ = _on_demand(
         "generators": ("RandomAlgorithm", "rng_bit_generator"),
         "fourier": ("FftType", "fft", "fft_p"),
         "parallel": (
-            "all_gather", "all_to_all", "axis_index", "axis_size", "pbroadcast", "pcast", "pmax", "pmean", "pmin", "ppermute", "pshuffle",
-            "psum", "psum_scatter", "pswapaxes",
+            "all_gather", "all_gather_p", "all_to_all", "all_to_all_p", "axis_index", "axis_index_p", "axis_size", "pbroadcast", "pcast",
+            "pmax", "pmax_p", "pmean", "pmin", "pmin_p", "ppermute", "ppermute_p", "pshuffle", "psum", "psum_p", "psum_scatter",
+            "pswapaxes", "ragged_all_to_all",
         ),
+        "approximate": ("approx_max_k", "approx_min_k"),
+        "composites": ("composite", "scaled_dot", "stage"),
         "placement": ("after_all", "create_token", "dce_sink", "with_sharding_constraint"),
+        "ragged": ("RaggedDotDimensionNumbers", "ragged_dot", "ragged_dot_general"),
+        "uniform": ("rng_uniform",),
         "windowed": (
             "padtype_to_pads", "reduce_window", "reduce_window_max_p", "reduce_window_min_p", "reduce_window_p",
             "reduce_window_shape_tuple", "reduce_window_sum_p", "select_and_gather_add_p", "select_and_scatter_add_p",
         ),
     },
     submodules=("linalg",),
-    later=_LATER,
 )  # fmt: skip

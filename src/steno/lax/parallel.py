@@ -15,10 +15,11 @@ from steno.core.op import Op
 from steno.core.trace import Tracer
 from steno.lax.indexing import dynamic_index_in_dim, gather
 from steno.lax.operands import as_array, canonical_axis, convert
-from steno.lax.shape import stack
+from steno.lax.shape import broadcast_in_dim, iota, stack
 from steno.ops import collective as ops
-from steno.ops.arithmetic import add, div, max_, mul
-from steno.ops.compare import lt, select_n
+from steno.ops.arithmetic import add, clamp, div, max_, mul, sub
+from steno.ops.bitwise import and_ as bitwise_and
+from steno.ops.compare import ge, lt, select_n
 from steno.ops.convert import convert_element_type
 from steno.ops.gather import GatherDimensionNumbers, GatherScatterMode
 from steno.ops.reduce import reduce_max, reduce_min, reduce_sum
@@ -351,6 +352,58 @@ def pbroadcast(x: Any, axis_name: Any, source: int) -> Any:
     return _each("pbroadcast", x, chosen)
 
 
+def ragged_all_to_all(
+    operand: Any,
+    output: Any,
+    input_offsets: Any,
+    send_sizes: Any,
+    output_offsets: Any,
+    recv_sizes: Any,
+    *,
+    axis_name: Any,
+    axis_index_groups: Any = None,
+) -> Any:
+    """Each element sends parts of different sizes of its operand along the first axis to the elements of a mapped axis.
+
+    operand                     its rows `input_offsets[j]` ... `+ send_sizes[j]` go to element j
+    output                      where rows come to; the others stay
+    output_offsets              [j]: the row of j's output at which this element's rows begin there
+    recv_sizes                  how many rows come from each: the others' `send_sizes`, which decide
+    ValueError for arrays that are not of one dtype, rank and row shape; NotImplementedError for groups."""
+    if axis_index_groups is not None:
+        raise NotImplementedError("ragged_all_to_all: axis_index_groups are not supported")
+    names = _check(axis_name)
+    size = axis_size_of(names)
+    x, out = as_array("ragged_all_to_all", operand, 0), as_array("ragged_all_to_all", output, 1)
+    if x.dtype != out.dtype or x.shape[1:] != out.shape[1:] or not x.ndim or not out.ndim:
+        raise ValueError(f"ragged_all_to_all: the operand and the output must agree but for their rows, got {x.aval} and {out.aval}")
+    tables = [as_array("ragged_all_to_all", t, 2 + k) for k, t in enumerate((input_offsets, send_sizes, output_offsets, recv_sizes))]
+    for t, what in zip(tables, ("input_offsets", "send_sizes", "output_offsets", "recv_sizes"), strict=True):
+        if t.shape != (size,) or not dtypes.is_integer(t.dtype):
+            raise ValueError(f"ragged_all_to_all: {what} must hold {size} integers, one for each element, got {t.aval}")
+    every = _gathered(x, names, 0, False)
+    here = axis_index(names)
+    starts, sizes, places = (
+        dynamic_index_in_dim(_gathered(convert(t, dtypes.int32), names, 0, False), here, 1, keepdims=False) for t in tables[:3]
+    )
+    rows = iota(np.int32, out.shape[0])
+    for k in range(size):
+        start, count, place = (dynamic_index_in_dim(t, k, keepdims=False) for t in (starts, sizes, places))
+        offset = sub(rows, place)
+        mine = bitwise_and(ge(offset, typed_scalar(0, dtypes.int32)), lt(offset, count))
+        source = clamp(typed_scalar(0, dtypes.int32), add(offset, start), typed_scalar(max(x.shape[0] - 1, 0), dtypes.int32))
+        numbers = GatherDimensionNumbers(tuple(range(1, x.ndim)), (0,), (0,))
+        taken = gather(
+            dynamic_index_in_dim(every, k, keepdims=False),
+            reshape(source, (out.shape[0], 1)),
+            numbers,
+            (1, *x.shape[1:]),
+            mode=GatherScatterMode.PROMISE_IN_BOUNDS,
+        )
+        out = select_n(broadcast_in_dim(mine, out.shape, (0,)), out, taken)
+    return out
+
+
 def axis_index(axis_name: Any) -> Any:
     """The element's position along a mapped axis, an int32; along several in the order of their names, the last one fastest."""
     out: Any = None
@@ -373,7 +426,10 @@ def pcast(x: Any, axis_name: Any, *, to: str) -> Any:
     return x
 
 
+all_gather_p, all_to_all_p, axis_index_p, ppermute_p = ops.all_gather, ops.all_to_all, ops.axis_index, ops.ppermute
+pmax_p, pmin_p, psum_p = ops.pmax, ops.pmin, ops.psum
+
 __all__ = [
     "all_gather", "all_to_all", "axis_index", "axis_size", "pbroadcast", "pcast", "pmax", "pmean", "pmin", "ppermute", "pshuffle",
-    "psum", "psum_scatter", "pswapaxes",
+    "psum", "psum_scatter", "pswapaxes", "ragged_all_to_all",
 ]  # fmt: skip

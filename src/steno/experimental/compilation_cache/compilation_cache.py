@@ -1,13 +1,8 @@
-"""The folder that keeps compiled code, by the names of `jax.experimental.compilation_cache`."""
+"""The folder that keeps compiled code, by the names of `jax.experimental.compilation_cache.compilation_cache`."""
 
 from __future__ import annotations
 
-import sys
-from typing import Any
-
 from steno.core.config import config
-
-compilation_cache: Any = sys.modules[__name__]  # a module of a module of the same name, where programs look for it
 
 
 def set_cache_dir(path: str) -> None:
