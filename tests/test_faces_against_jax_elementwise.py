@@ -106,6 +106,8 @@ PAIRS = [
 def test_binary(name: str) -> None:
     # the pole of the complex arctangent: infinities and NaNs fall differently
     pairs = [p for p in PAIRS if not (name == "arctan2" and type(p[1]) is complex)]
+    if name == "floor_divide":  # of infinities as the array API standard has it
+        pairs = [p for p in pairs if not any(isinstance(v, Arr) and np.isinf(np.asarray(v.value, complex)).any() for v in p)]
     compare_all(
         [Call(f"jax.numpy.{name}", x, y) for x, y in pairs],
         rtol=1e-4 if "pow" in name else 5e-3 if name == "logaddexp2" else 1e-3,

@@ -101,7 +101,7 @@ def test_bools_in_indices(index: tuple[object, ...]) -> None:
 
 def test_masks_without_elements() -> None:
     assert jnp.arange(12).reshape(3, 4)[np.empty((3, 0), bool)].shape == (0,)
-    with pytest.raises(IndexError, match="mask"):
+    with pytest.raises(IndexError, match="boolean index"):
         jnp.arange(3)[np.empty(2, bool)]
 
 

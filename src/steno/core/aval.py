@@ -247,7 +247,7 @@ def typeof(x: Any) -> ShapedArray:
 
 def _typeof_slow(x: Any) -> ShapedArray:
     if isinstance(x, np.ma.MaskedArray):
-        raise ValueError("a masked array of NumPy is no operand: fill it first, as in x.filled(0)")
+        raise ValueError("numpy masked arrays are not supported: fill them first, as in x.filled(0)")
     for base in type(x).__mro__[1:]:
         rule = _AVAL_OF_TYPE.get(base)
         if rule is not None and base is not bool:

@@ -145,7 +145,7 @@ def _reversed(self: Array) -> Iterator[Array]:
 def _contains(self: Array, item: Any) -> Array:
     """Whether an element of a vector equals a number. ValueError for other ranks, TypeError for what is no number."""
     if self.ndim != 1:
-        raise ValueError(f"Array.__contains__: expected a vector to search, got shape {self.shape}")
+        raise ValueError(f"Array.__contains__: search array must be one-dimensional, got shape {self.shape}")
     item = as_array("Array.__contains__", item, 1)
     if item.ndim:
         raise ValueError(f"Array.__contains__: expected a scalar to search for, got shape {item.shape}")

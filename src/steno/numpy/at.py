@@ -16,8 +16,21 @@ from steno.core.config import config
 from steno.lax import records as p
 from steno.numpy import elementwise as e
 from steno.numpy.creation import asarray
-from steno.numpy.indexing import New, Point, Scalar, Slice, Vector, batch_shape, getitem, index_vectors, is_advanced, parse
-from steno.numpy.operands import Array, ArrayLike, Shape, as_array, broadcast_to, convert
+from steno.numpy.indexing import (
+    New,
+    Point,
+    Scalar,
+    Slice,
+    Vector,
+    batch_shape,
+    getitem,
+    index_vectors,
+    is_advanced,
+    moving,
+    parse,
+    pieces,
+)
+from steno.numpy.operands import Array, ArrayLike, Shape, as_array, broadcast_to, convert, is_array
 
 
 @final
@@ -128,8 +141,9 @@ def _check_cast(value: Any, x: Array) -> None:
     common, _ = dtypes.promote((own.dtype, own.weak_type), (given.dtype, given.weak_type))
     if common != own.dtype and not (own.weak_type and dtypes.kind(common) == dtypes.kind(own.dtype)):
         warnings.warn(
-            f"update: a value of dtype {dtypes.name(given.dtype)} loses something as {dtypes.name(own.dtype)}, the array's dtype "
-            f"(jax_numpy_dtype_promotion={config._state.numpy_dtype_promotion}). Convert it explicitly: this will become an error.",
+            f"scatter inputs have incompatible types: a value of dtype {dtypes.name(given.dtype)} loses something as "
+            f"{dtypes.name(own.dtype)}, the array's dtype (jax_numpy_dtype_promotion={config._state.numpy_dtype_promotion}). Convert it "
+            "explicitly: this will become an error.",
             FutureWarning,
             stacklevel=5,
         )
@@ -151,6 +165,14 @@ def update(
 ) -> Array:
     """x with `values`, broadcast to the shape of `x[idx]`, scattered into it."""
     own = x.aval
+    if moving(idx):
+        starts, sizes, rest = pieces(own.shape, idx)
+        options = {"indices_are_sorted": indices_are_sorted, "unique_indices": unique_indices, "mode": mode}
+        old = lax.dynamic_slice(x, starts, sizes)
+        part = update(old, rest, values, scatter, wrap_negative_indices=wrap_negative_indices, **options)
+        if lax.GatherScatterMode.from_any(mode) is lax.GatherScatterMode.FILL_OR_DROP:
+            part = e.where(_within(starts, sizes, own.shape), part, old)
+        return lax.dynamic_update_slice(x, part, starts)
     v: Any
     if isinstance(values, bool | int | float | complex) and not isinstance(values, np.generic):
         _check_cast(values, x)
@@ -229,6 +251,15 @@ def update(
         unique_indices=unique_indices or not many,
         mode=m,
     )
+
+
+def _within(starts: list[Any], sizes: list[int], shape: Shape) -> Array:
+    """Whether a piece lies within an array (negative starts do not, when it is written)."""
+    inside: Any = True
+    for start, size, n in zip(starts, sizes, shape, strict=True):
+        if is_array(start):
+            inside = e.logical_and(inside, e.logical_and(e.greater_equal(start, 0), e.less_equal(start, n - size)))
+    return inside
 
 
 def _contiguous(t: Any, shape: Shape) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from steno import lax
-from steno._native import ArrayImpl
+from steno._native import ArrayImpl, from_dlpack as native_from_dlpack
 from steno.core import dtypes
 from steno.core.aval import ShapedArray, TypedScalar, scalar_value, typeof
 from steno.core.errors import ConcretizationTypeError
@@ -104,7 +104,7 @@ def _from_object(x: Any, dtype: Any) -> Array:
     if isinstance(x, list | tuple):
         return _from_sequence(x, dtype)
     if x is None:
-        raise ValueError("array: None holds no numbers")
+        raise ValueError("None is not a valid value for jnp.array: it holds no numbers")
     if isinstance(x, str) and dtype is not None:  # a number in words; ValueError if it is none
         return _from_ndarray(np.asarray(x).astype(dtype), dtype)
     if hasattr(x, "__array__"):
@@ -140,7 +140,7 @@ def _from_ndarray(x: np.ndarray, dtype: Any, source: Any = None) -> Array:
 def _from_sequence(x: Sequence[Any], dtype: Any) -> Array:
     leaves = tree_leaves(x, is_leaf=lambda y: y is None)
     if any(y is None for y in leaves):
-        raise ValueError("array: None holds no numbers")
+        raise ValueError("None is not a valid value for jnp.array: it holds no numbers")
     leaves = [y.__jax_array__() if hasattr(type(y), "__jax_array__") else y for y in leaves]
     if any(isinstance(y, Tracer) for y in leaves) or any(isinstance(y, ArrayImpl) and dtypes.is_key(y.dtype) for y in leaves):
         if dtype is None:
@@ -198,7 +198,7 @@ def check_range(x: int, dtype: Any) -> None:
     """OverflowError for an integer that the dtype cannot hold."""
     info = dtypes.iinfo(dtype)
     if not int(info.min) <= x <= int(info.max):
-        raise OverflowError(f"integer {x} is out of range for dtype {dtypes.name(dtype)}")
+        raise OverflowError(f"Python int too large: {x} is out of range for dtype {dtypes.name(dtype)}")
 
 
 def copy(a: ArrayLike, order: str | None = None) -> Array:
@@ -216,8 +216,8 @@ def astype(x: ArrayLike, dtype: DTypeLike | None, /, *, copy: bool = False, devi
         raise TypeError(f"astype: there is no conversion from {dtypes.name(x.aval.dtype)} to {dtypes.name(d)}")
     if dtypes.kind(x.aval.dtype) == "c" and dtypes.kind(d) in "iuf":
         warnings.warn(
-            f"astype: a conversion from {dtypes.name(x.aval.dtype)} to {dtypes.name(d)} loses the imaginary part, which will become an "
-            f"error; take jnp.real or jnp.abs first",
+            f"Casting from complex to real dtypes loses the imaginary part (astype, {dtypes.name(x.aval.dtype)} to {dtypes.name(d)}), and "
+            f"will become an error; take jnp.real or jnp.abs first",
             DeprecationWarning,
             stacklevel=3,
         )
@@ -257,8 +257,7 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
     """The memory of an array of another library, not copied unless `copy` is true. TypeError for what has no `__dlpack__`."""
     if not hasattr(x, "__dlpack__"):
         raise TypeError(f"from_dlpack: expected an object with a __dlpack__ method, got {type(x)}")
-    out = ArrayImpl.from_dlpack(x)
-    return array(out, copy=True) if copy else out
+    return native_from_dlpack(x, copy=copy)
 
 
 def fromfunction(function: Callable[..., Any], shape: Any, *, dtype: DTypeLike = float, **kwargs: Any) -> Array:
@@ -430,11 +429,11 @@ def arange(
     """start, start + step, ... below stop. The arguments must be known while tracing, since they make the shape."""
     d = check_dtype(dtype, "arange")
     given = [x for x in (start, stop, step) if x is not None]
-    for name, x in (("start", start), ("stop", stop), ("step", step)):
+    for name, x in (("start" if stop is not None else "stop", start), ("stop", stop), ("step", step)):
         if isinstance(x, Tracer) and x.to_concrete_value() is None:
-            raise ConcretizationTypeError(x, f"arange: {name} makes the shape of the result, and must be known while tracing.")
+            raise ConcretizationTypeError(x, f"It arose in the jnp.arange argument {name!r}, which makes the shape of the result.")
         if x is not None and np.ndim(x):
-            raise ValueError(f"arange: {'stop' if stop is None and name == 'start' else name} must be a scalar, got shape {np.shape(x)}")
+            raise ValueError(f"arange: {name} must be a scalar, got shape {np.shape(x)}")
         if x is not None and dtypes.kind(type_of(x)[0]) == "c":
             raise ValueError(f"arange: {name} must be real, got {x}")
     if d is None:

@@ -453,13 +453,13 @@ def modf(x: ArrayLike, /, out: None = None) -> tuple[Array, Array]:
 
 
 def spacing(x: ArrayLike, /) -> Array:
-    """The distance to the next number away from 0, with the sign of x."""
+    """The distance to the next number away from 0, with the sign of x. Of float16, as NumPy has it, to the next larger number."""
     x = unary_operand("spacing", x)
     x = strong(convert(x, to_inexact(*type_of(x))[0]))
     if kind_of(x) == "c":
         raise ValueError(f"spacing: expected a real dtype, got {dtypes.name(x.aval.dtype)}")
     d = x.aval.dtype
-    away = copysign_ops(const(np.inf, d), x)
+    away = const(np.inf, d) if d == dtypes.float16 else copysign_ops(const(np.inf, d), x)
     return where(p.is_finite_p(x), p.sub_p(p.nextafter_p(x, away), x), strong(const(np.nan, d)))
 
 
@@ -585,7 +585,21 @@ def _divmod_floats(x: Any, y: Any) -> tuple[Array, Array]:
     wrong = p.and_p(p.ne_p(rest, zero), p.ne_p(p.sign_p(y), p.sign_p(rest)))
     rest = where(wrong, p.add_p(rest, y), rest)
     q = where(wrong, p.sub_p(q, const(1, d)), q)
-    return p.round_p(q, rounding_method=lax.RoundingMethod.AWAY_FROM_ZERO), rest
+    return p.round_p(q, rounding_method=lax.RoundingMethod.AWAY_FROM_ZERO), _zeros_signed(rest, y)
+
+
+def _floor_divide_floats(x: Any, y: Any) -> Array:
+    """The floor of x / y, exact. Of zeros and infinities, which are their own doubles, the quotient itself: so the array API standard has
+    it, where Python's `//` is NaN or -1 for infinities."""
+    zero = const(0, x.aval.dtype)
+    own = p.or_p(p.eq_p(p.add_p(x, x), x), p.eq_p(p.add_p(y, y), y))
+    return where(own, p.div_p(x, y), p.add_p(_divmod_floats(x, y)[0], zero))  # -1 // -3 is 0, not -0
+
+
+def _zeros_signed(rest: Any, y: Any) -> Array:
+    """`rest`, which has the sign of y, also where it is 0. Written so that the derivative of a 0 is that of the other numbers."""
+    zero = const(0, y.aval.dtype)
+    return where(p.lt_p(y, zero), p.neg_p(p.sub_p(zero, rest)), p.add_p(rest, zero))
 
 
 def zero_like(x: Any) -> Any:
@@ -599,7 +613,7 @@ def _floor_divide_rule(dtype: Any, weak: bool) -> tuple[Any, Any, bool]:
         raise TypeError(f"floor_divide: expected real operands, got dtype {dtypes.name(dtype)}")
     if k == "u":
         return p.div_p, dtype, weak
-    return (_floor_divide_integers if k == "i" else lambda x, y: _divmod_floats(x, y)[0]), dtype, weak
+    return (_floor_divide_integers if k == "i" else _floor_divide_floats), dtype, weak
 
 
 floor_divide = binary("floor_divide", _floor_divide_rule)
@@ -615,7 +629,8 @@ def _remainder(x: Any, y: Any) -> Array:
     if kind_of(x) == "u":
         return rest
     wrong = p.and_p(p.ne_p(rest, zero), p.ne_p(p.lt_p(rest, zero), p.lt_p(y, zero)))
-    return where(wrong, p.add_p(rest, y), rest)
+    rest = where(wrong, p.add_p(rest, y), rest)
+    return _zeros_signed(rest, y) if kind_of(x) == "f" else rest
 
 
 remainder = binary("remainder", _numeric(_remainder))
@@ -669,7 +684,10 @@ _general_power = binary("power", _power_rule)
 
 
 def power(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """x1 to the power x2. A Python int as exponent means repeated multiplication. TypeError for integers to negative Python ints."""
+    """x1 to the power x2. A Python or NumPy integer as exponent means repeated multiplication, in x1's dtype. TypeError for integers to
+    negative ones."""
+    if isinstance(x2, np.integer | np.ndarray) and x2.ndim == 0 and x2.dtype.kind in "iu" and isinstance(x1, Tracer | ArrayImpl):
+        x2 = int(x2)
     if type(x2) is int:
         x = operand_of("power", x1, 0)
         if kind_of(x) == "b":
@@ -791,7 +809,7 @@ def clip(arr: ArrayLike | None = None, /, min: ArrayLike | None = None, max: Arr
     bounds = [b for b in (min, max) if b is not None]
     check_arraylike("clip", arr, *bounds)
     if any(dtypes.kind(type_of(unwrap(x))[0]) == "c" for x in (arr, *bounds)):
-        raise ValueError("clip: complex numbers have no order; clip the real and the imaginary part each by itself")
+        raise ValueError("clip: Complex values have no ordering and cannot be clipped; clip the real and the imaginary part each by itself")
     x = unary_operand("clip", arr)
     if min is not None:
         x = maximum(min, x)

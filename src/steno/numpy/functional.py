@@ -39,9 +39,9 @@ def vectorize(
 
     `excluded`: positions and names of arguments that are passed through, as None is. ValueError if shapes do not fit the signature."""
     if any(not isinstance(e, str | int) for e in excluded):
-        raise TypeError(f"vectorize: excluded must hold positions and names of arguments, got {set(excluded)!r}")
+        raise TypeError(f"jax.numpy.vectorize can only exclude positions and names of arguments, got excluded={set(excluded)!r}")
     if any(isinstance(e, int) and e < 0 for e in excluded):
-        raise ValueError(f"vectorize: positions in excluded must not be negative, got {set(excluded)!r}")
+        raise ValueError(f"vectorize: excluded={set(excluded)!r} contains negative numbers, which are no positions")
     about = f"on vectorized function with excluded={frozenset(excluded)} and signature={signature!r}"
 
     @functools.wraps(pyfunc)
@@ -50,14 +50,14 @@ def vectorize(
         if named := {k: v for k, v in kwargs.items() if k not in excluded}:
             raise TypeError(f"vectorize: arguments passed by keyword must be excluded ones, got {sorted(named)} {about}")
         if signature is not None and (nothing := {k for k, x in enumerate(args) if x is None and k not in excluded}):
-            raise ValueError(f"vectorize: None has no core dimensions, got it at positions {nothing} {about}")
+            raise ValueError(f"vectorize: None has no core dimensions. Cannot pass None at locations {nothing} with {signature=}")
         mapped = [k for k, x in enumerate(args) if k not in excluded and x is not None]
         for k in mapped:
             check_arraylike("vectorize", args[k])
         xs = [as_array("vectorize", args[k], k) for k in mapped]
         inputs, outputs = parse_signature(signature) if signature is not None else ([()] * len(xs), None)
         if len(inputs) != len(xs):
-            raise TypeError(f"vectorize: expected {len(inputs)} mapped arguments, got {len(xs)} {about}")
+            raise TypeError(f"vectorize: wrong number of positional arguments, expected {len(inputs)} mapped ones, got {len(xs)} {about}")
         sizes, batches = _core_sizes(xs, inputs, about)
 
         def call(*values: Array) -> Any:
@@ -97,13 +97,15 @@ def _core_sizes(xs: Sequence[Array], inputs: Sequence[CoreDims], about: str) -> 
     for x, dims in zip(xs, inputs, strict=True):
         n = len(dims)
         if x.ndim < n:
-            raise ValueError(f"vectorize: an argument of shape {x.shape} lacks axes for the core dimensions {dims} {about}")
+            raise ValueError(
+                f"vectorize: input with shape {x.shape} does not have enough dimensions for the core dimensions {dims} {about}"
+            )
         for name, size in zip(dims, x.shape[x.ndim - n :], strict=True):
             if name.isdigit():
                 if int(name) != size:
                     raise ValueError(f"vectorize: core dimension {name!r} has size {size} {about}")
             elif sizes.setdefault(name, size) != size:
-                raise ValueError(f"vectorize: core dimension {name!r} has sizes {sizes[name]} and {size} {about}")
+                raise ValueError(f"vectorize: inconsistent size for core dimension {name!r}: {sizes[name]} and {size} {about}")
         batches.append(x.shape[: x.ndim - n])
     return sizes, batches
 
@@ -111,16 +113,16 @@ def _core_sizes(xs: Sequence[Array], inputs: Sequence[CoreDims], about: str) -> 
 def _check_results(out: Any, outputs: Sequence[CoreDims], sizes: dict[str, int], about: str) -> None:
     results = out if isinstance(out, tuple) else (out,)
     if len(outputs) > 1 and not isinstance(out, tuple):
-        raise TypeError(f"vectorize: expected a tuple of {len(outputs)} results, got {out!r} {about}")
+        raise TypeError(f"vectorize: output must be a tuple, of {len(outputs)} results, got {out!r} {about}")
     if len(results) != len(outputs):
-        raise TypeError(f"vectorize: expected {len(outputs)} results, got {len(results)} {about}")
+        raise TypeError(f"vectorize: wrong number of output arguments, expected {len(outputs)}, got {len(results)} {about}")
     for y, dims in zip(results, outputs, strict=True):
         shape = as_array("vectorize", y).shape
         if len(shape) != len(dims):
-            raise ValueError(f"vectorize: a result of shape {shape} does not fit the core dimensions {dims} {about}")
+            raise ValueError(f"vectorize: output shape {shape} does not match the core dimensions {dims} {about}")
         for name, size in zip(dims, shape, strict=True):
             if sizes.setdefault(name, size) != size:
-                raise ValueError(f"vectorize: core dimension {name!r} has sizes {sizes[name]} and {size} {about}")
+                raise ValueError(f"vectorize: inconsistent size for core dimension {name!r}: {sizes[name]} and {size} {about}")
 
 
 def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: ArrayLike, *args: Any, **kwargs: Any) -> Any:

@@ -17,16 +17,20 @@ index_exp = np.index_exp
 s_ = np.s_
 
 
-def _range(s: slice) -> Array:
-    """start:stop:step, or with an imaginary step so many points from start to stop."""
-    start = 0 if s.start is None else static("index", s.start, "start")[()]
-    stop = static("index", s.stop, "stop")[()] if s.stop is not None else None
+def _range(s: slice, name: str) -> Array:
+    """start:stop:step, or with an imaginary step so many points from start to stop. `name`: of what is indexed by it."""
+
+    def known(x: Any, what: str) -> Any:
+        return static(name, x, f"slice {what} of {name}")[()]
+
+    start = 0 if s.start is None else known(s.start, "start")
+    stop = known(s.stop, "stop") if s.stop is not None else None
     if stop is None:  # as NumPy has it
         start, stop = 0, start
     step = 1 if s.step is None else s.step
     if isinstance(step, complex):
         return linspace(_number(start), _number(stop), int(abs(step)))
-    return arange(_number(start), _number(stop), _number(static("index", step, "step")[()]))
+    return arange(_number(start), _number(stop), _number(known(step, "step")))
 
 
 def _number(x: Any) -> Any:
@@ -41,12 +45,13 @@ class _Grid:
         self.sparse = sparse
 
     def __getitem__(self, key: Any) -> Any:
+        name = "jnp.ogrid" if self.sparse else "jnp.mgrid"
         if isinstance(key, slice):
-            return _range(key)
+            return _range(key, name)
         if not all(isinstance(k, slice) for k in key):
             raise TypeError(f"a grid is indexed by slices, got {key}")
         with numpy_dtype_promotion("standard"):  # ranges of whole and of other numbers are one grid
-            xs = promoted("mgrid", *map(_range, key)) if key else []
+            xs = promoted("mgrid", *(_range(k, name) for k in key)) if key else []
         grids = list(meshgrid(*xs, sparse=self.sparse, indexing="ij"))
         return grids if self.sparse else (lax.stack(grids) if grids else lax.full((0,), 0, dtypes.default_int()))
 
@@ -64,6 +69,7 @@ class _Concatenator:
         self.axis, self.ndmin, self.trans1d = axis, ndmin, trans1d
 
     def __getitem__(self, key: Any) -> Array:
+        name = "jnp.r_" if self.axis == 0 else "jnp.c_"
         items = list(key) if isinstance(key, tuple) else [key]
         axis, ndmin, trans1d = self.axis, self.ndmin, self.trans1d
         matrix = None
@@ -76,18 +82,18 @@ class _Concatenator:
                 try:
                     values = [int(n) for n in numbers]
                 except ValueError:
-                    raise ValueError(f"r_, c_: unknown directive {directive!r}") from None
+                    raise ValueError(f"{name}: could not understand directive {directive!r}") from None
                 if len(values) > 3:
-                    raise ValueError(f"r_, c_: unknown directive {directive!r}")
+                    raise ValueError(f"{name}: could not understand directive {directive!r}")
                 axis = values[0]
                 ndmin = values[1] if len(values) > 1 else ndmin
                 trans1d = values[2] if len(values) > 2 else trans1d
         parts = []
         for item in items:
             if isinstance(item, slice):
-                x = _range(item)
+                x = _range(item, name)
             elif isinstance(item, str):
-                raise ValueError(f"r_, c_: a directive must come first, got {item!r} later")
+                raise ValueError(f"{name}: a directive must come first, got {item!r} later")
             else:
                 x = array(item)
             own = x.ndim

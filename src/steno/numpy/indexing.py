@@ -25,7 +25,7 @@ from steno.core.errors import NonConcreteBooleanIndexError
 from steno.core.record import record
 from steno.core.trace import JitTracer
 from steno.lax import records as p
-from steno.numpy import elementwise as e
+from steno.numpy import dslice, elementwise as e
 from steno.numpy.operands import Array, ArrayImpl, Shape, Tracer, broadcast_shapes, broadcast_to, convert, from_host
 
 
@@ -75,32 +75,26 @@ class Flag:
 
 Token = New | Slice | Point | Scalar | Vector
 
-_LIST = (
-    "Using a non-tuple sequence for multidimensional indexing is not allowed; use `arr[array(seq)]` instead of `arr[seq]`. "
-    "See https://github.com/jax-ml/jax/issues/4564 for more information."
-)
-
 
 def parse(shape: Shape, idx: Any, wrap: bool = True) -> tuple[list[Token], int]:
     """The tokens of an index, and where among them the axes of index arrays go in the result: where the advanced tokens stand, if they
     stand together (an ellipsis separates them even if it stands for no axis), else in front.
 
     IndexError, TypeError or ValueError for what JAX does not accept. `wrap`: negative positions count from the end."""
-    if type(idx) is tuple:
-        items = list(idx)
-    elif isinstance(idx, list):
-        raise TypeError(_LIST)
-    elif isinstance(idx, str):
-        raise TypeError(f"an index cannot be a string, got {idx!r}")
-    else:
-        items = list(idx) if isinstance(idx, tuple) else [idx]
+    if isinstance(idx, list):
+        nested = any(x is None or x is Ellipsis or isinstance(x, slice | Sequence | np.ndarray | ArrayImpl | Tracer) for x in idx)
+        raise TypeError(
+            "Using a non-tuple sequence for multidimensional indexing is not allowed; use "
+            f"`arr[{'tuple' if nested else 'array'}(seq)]` instead of `arr[seq]`."
+        )
+    items = list(idx) if isinstance(idx, tuple) else [idx]
     items = [_normal(x, k) for k, x in enumerate(items)]
     used = sum(_axes_of(x) for x in items)
     ellipses = sum(x is Ellipsis for x in items)
     if ellipses > 1:
         raise IndexError("an index can hold one ellipsis, got more")
     if used > len(shape):
-        raise IndexError(f"an index for {used} axes is too long for an array of rank {len(shape)}")
+        raise IndexError(f"Too many indices: array is {len(shape)}-dimensional, but {used} were indexed")
     fill = [slice(None)] * (len(shape) - used)
     if ellipses:
         at = next(k for k, x in enumerate(items) if x is Ellipsis)
@@ -172,8 +166,10 @@ def _normal(x: Any, position: int) -> Any:
         return bool(x)
     if isinstance(x, np.integer):
         return int(x)
+    if type(x) is dslice.Slice:
+        return x.as_slice()
     if isinstance(x, str):
-        raise TypeError(f"an index cannot be a string, got {x!r}")
+        raise TypeError(f"JAX does not support string indexing, got {x!r}")
     method = getattr(type(x), "__jax_array__", None)
     if method is not None and not isinstance(x, ArrayImpl | Tracer):
         x = method(x)
@@ -196,7 +192,7 @@ def _normal(x: Any, position: int) -> Any:
         x = np.asarray(x)
     dtype = x.aval.dtype if hasattr(x, "aval") else x.dtype
     if not dtypes.is_valid(dtype) or dtypes.kind(dtype) not in "biu":
-        raise TypeError(f"an index must be made of integers or bools, got {x!r}, of dtype {dtype}, at position {position}")
+        raise TypeError(f"Indexer must have integer or boolean type, got indexer with type {dtype} at position {position}: {x!r}")
     if isinstance(x, np.ndarray) and x.ndim == 0:
         return bool(x) if dtype == dtypes.bool_ else int(x)
     return x
@@ -228,8 +224,8 @@ def _slice(s: slice, axis: int, n: int, position: int) -> Slice:
     if any(isinstance(v, Tracer) and v.to_concrete_value() is None for v in parts):
         traced = next(v for v in parts if isinstance(v, Tracer))
         raise IndexError(
-            f"the bounds of a slice must be known while tracing, got {s} at position {position}: sizes must not depend on values. "
-            "What to write instead: lax.dynamic_slice(x, starts, sizes), or lax.dynamic_update_slice to write.\n"
+            f"Array slice indices must have static start/stop/step, got {s} at position {position}: sizes must not depend on values. "
+            "What to write instead: x[jax.ds(start, size)], lax.dynamic_slice(x, starts, sizes), or lax.dynamic_update_slice to write.\n"
             f"{traced._origin()}"
         )
     start, stop, step = slice(*(None if v is None else operator.index(v) for v in parts)).indices(n)
@@ -251,8 +247,8 @@ def _mask(mask: np.ndarray, axis: int, shape: Shape, position: int) -> list[Toke
     sizes = shape[axis : axis + mask.ndim]
     if any(m not in (0, n) for m, n in zip(mask.shape, sizes, strict=True)):  # a mask without elements selects nothing
         raise IndexError(
-            f"a mask must have the sizes of the axes it stands for, got shape {mask.shape} at position {position} for "
-            f"{shape[axis : axis + mask.ndim]}"
+            f"boolean index did not match shape {shape[axis : axis + mask.ndim]} of the axes it stands for, got {mask.shape} at position "
+            f"{position}"
         )
     return [Vector(axis + k, v.astype(np.int32)) for k, v in enumerate(np.nonzero(mask))]
 
@@ -285,6 +281,28 @@ def batch_shape(tokens: Sequence[Token]) -> Shape:
     return broadcast_shapes(*(t.index.shape for t in tokens if isinstance(t, Vector)))
 
 
+def moving(idx: Any) -> bool:
+    """Whether an index has a `ds` of a start that is an array."""
+    return any(type(v) is dslice.Slice and v.is_dynamic_start for v in (idx if isinstance(idx, tuple) else (idx,)))
+
+
+def pieces(shape: Shape, idx: Any) -> tuple[list[Any], list[int], tuple[Any, ...]]:
+    """An index with a `moving` part taken apart: the starts and sizes of a piece of the array, and the index to go on with in there."""
+    items = list(idx) if isinstance(idx, tuple) else [idx]
+    takes = [_axes_of(x if type(x) is dslice.Slice else _normal(x, k)) for k, x in enumerate(items)]
+    dots = next((k for k, x in enumerate(items) if x is Ellipsis), len(items))
+    starts: list[Any] = [0] * len(shape)
+    sizes = list(shape)
+    for k, x in enumerate(items):
+        if type(x) is dslice.Slice and x.is_dynamic_start:
+            axis = sum(takes[:k]) if k < dots else len(shape) - sum(takes[k:])
+            if not 0 <= axis < len(shape):
+                raise IndexError(f"Too many indices: array is {len(shape)}-dimensional, but {sum(takes)} were indexed")
+            starts[axis], sizes[axis] = x.start, operator.index(x.size)
+            items[k] = slice(None, None, x.stride)
+    return starts, sizes, tuple(items)
+
+
 def getitem(
     x: Array,
     idx: Any,
@@ -303,6 +321,10 @@ def getitem(
             return _row(x, idx, shape)
         if (type(idx) is JitTracer or type(idx) is ArrayImpl) and not idx.aval.shape and idx.aval.dtype == dtypes.int32:
             return p.squeeze_p(_dynamic_part(x, [Scalar(0, wrapped(idx, shape[0], True))]), dimensions=(0,))
+    if moving(idx):
+        starts, sizes, idx = pieces(shape, idx)
+        x = lax.dynamic_slice(x, starts, sizes)
+        shape = x.aval.shape
     tokens, position = parse(shape, idx, wrap_negative_indices)
     m = lax.GatherScatterMode.PROMISE_IN_BOUNDS if mode is None else lax.GatherScatterMode.from_any(mode)
     filling = m is lax.GatherScatterMode.FILL_OR_DROP

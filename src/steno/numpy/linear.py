@@ -189,7 +189,7 @@ def tensordot(
     if hasattr(axes, "__index__") and not isinstance(axes, list | tuple):
         n = operator.index(axes)
         if n > min(x.ndim, y.ndim):
-            raise TypeError(f"tensordot: axes={n} is more than there are, for shapes {x.shape} and {y.shape}")
+            raise TypeError(f"tensordot: Number of tensordot axes, {n}, exceeds input ranks, of shapes {x.shape} and {y.shape}")
         if n < 0:
             raise ValueError(f"tensordot: the number of axes must not be negative, got {n}")
         numbers = (tuple(range(x.ndim - n, x.ndim)), tuple(range(n)))
@@ -335,11 +335,12 @@ def einsum(
         if len(chosen) == 1:
             terms.append(_single(*chosen[0], kept))
             continue
-        while len(chosen) > 1:
-            (x, left), (y, right) = chosen.pop(0), chosen.pop(0)
-            needed = kept.union(*(t for _, t in chosen)) if chosen else kept
-            chosen.insert(0, _pair(x, left, y, right, needed, precision, result_dtype))
-        terms.append(chosen[0])
+        if len(chosen) > 2:
+            raise NotImplementedError(
+                f"jax.numpy.einsum does not support simultaneous contraction of 3 or more operands, which the path {steps} asks for"
+            )
+        (x, left), (y, right) = chosen
+        terms.append(_pair(x, left, y, right, kept, precision, result_dtype))
     (x, left), *_ = terms
     x, left = _single(x, left, set(result))
     x = lax.transpose(x, [left.index(c) for c in result]) if left != result else x

@@ -36,7 +36,6 @@ from steno.numpy.operands import (
     no_out,
     promoted,
     static,
-    static_index,
     strong,
 )
 
@@ -47,7 +46,7 @@ def _host(fun: str, a: Any) -> np.ndarray:
     """What has no aval as an ndarray, with a DeprecationWarning for what is not an array or a number at all."""
     if not isinstance(a, np.ndarray | np.generic | bool | int | float | complex) and not hasattr(type(a), "__jax_array__"):
         warnings.warn(
-            f"{fun}: argument 0 must be an array or a number, got {type(a)}; this will become an error", DeprecationWarning, stacklevel=3
+            f"{fun} requires ndarray or scalar arguments, got {type(a)}; this will become an error", DeprecationWarning, stacklevel=3
         )
     return np.asarray(a.__jax_array__() if hasattr(type(a), "__jax_array__") else a)
 
@@ -67,7 +66,7 @@ def size(a: ArrayLike, axis: int | Sequence[int] | None = None) -> int:
     sizes = a.shape if hasattr(a, "aval") else _host("size", a).shape
     if axis is None:
         return math.prod(sizes)
-    return math.prod(sizes[k] for k in canonical_axes(axis, len(sizes)))
+    return math.prod(sizes[k] for k in canonical_axes(axis, len(sizes), duplicates="size: repeated axis in {}"))
 
 
 def complete_shape(new: Any, size: int, old: Shape) -> Shape:
@@ -183,7 +182,8 @@ def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
 
 def expand_dims(a: ArrayLike, axis: int | Sequence[int]) -> Array:
     """New axes of size 1 at the given positions of the result."""
-    return lax.expand_dims(as_array("expand_dims", a), axis_tuple("expand_dims", axis))
+    x, axes = as_array("expand_dims", a), axis_tuple("expand_dims", axis)
+    return lax.expand_dims(x, canonical_axes(axes, x.ndim + len(axes), duplicates="expand_dims: repeated axis in {}"))
 
 
 def squeeze(a: ArrayLike, axis: int | Sequence[int] | None = None) -> Array:
@@ -199,9 +199,9 @@ def broadcast_to(array: ArrayLike, shape: Any, *, out_sharding: Any = None) -> A
     x = as_array("broadcast_to", array)
     new = check_shape(shape)
     if x.ndim > len(new):
-        raise ValueError(f"broadcast_to: shape {new} has fewer axes than the array, of shape {x.shape}")
+        raise ValueError(f"broadcast_to: Cannot broadcast to shape with fewer dimensions, from {x.shape} to {new}")
     if any(n not in (1, m) for n, m in zip(reversed(x.shape), reversed(new), strict=False)):
-        raise ValueError(f"broadcast_to: an array of shape {x.shape} cannot be broadcast to {new}")
+        raise ValueError(f"broadcast_to: Incompatible shapes for broadcasting: {x.shape} to {new}")
     return spread(x, new)
 
 
@@ -395,7 +395,7 @@ def _split(fun: str, ary: ArrayLike, indices_or_sections: Any, axis: int, equal:
         ends = [builtin_max(0, c + n) if c < 0 else builtin_min(c, n) for c in cuts]
         bounds = [0, *ends, n]
         return [lax.slice_in_dim(x, a, builtin_max(a, b), axis=k) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
-    sections = static_index(fun, indices_or_sections, "indices_or_sections")
+    sections = int(static(fun, indices_or_sections, "indices_or_sections"))
     part, rest = builtin_divmod(n, sections)
     if rest and equal:
         raise ValueError(f"{fun}: an axis of size {n} does not fall into {sections} equal parts")
@@ -633,7 +633,7 @@ def diagonal(a: ArrayLike, offset: Any = 0, axis1: int = 0, axis2: int = 1) -> A
     offset = operator.index(offset)
     i, j = canonical_axis(axis1, x.ndim), canonical_axis(axis2, x.ndim)
     if i == j:
-        raise ValueError(f"diagonal: axis1 and axis2 must differ, got {axis1} and {axis2}")
+        raise ValueError(f"diagonal: axis1 and axis2 can not be same, got {axis1} and {axis2}")
     x = moveaxis(x, (i, j), (-2, -1))
     rows, columns = x.shape[-2:]
     n = builtin_max(0, builtin_min(rows + builtin_min(offset, 0), columns - builtin_max(offset, 0)))

@@ -153,7 +153,7 @@ def check_dtype(dtype: DTypeLike, fun: str) -> Any:
     if isinstance(d, dtypes.KeyDType):
         return d
     if not dtypes.is_valid(d):
-        raise TypeError(f"{fun}: there are no arrays of dtype {dtype}; wanted a bool or numeric one")
+        raise TypeError(f"JAX only supports number, bool, and string dtypes, got dtype {dtype} in {fun}")
     return dtypes.requested(d, dtype, fun)
 
 
@@ -249,8 +249,8 @@ def broadcast_shapes(*shapes: Sequence[int], fun: str = "") -> Shape:
         if len(wide) > 1:
             names = ", ".join(str(tuple(s)) for s in shapes)
             if fun:
-                raise TypeError(f"{fun}: shapes {names} cannot be broadcast together")
-            raise ValueError(f"shapes {names} cannot be broadcast together")
+                raise TypeError(f"{fun}: Incompatible shapes for broadcasting: {names}")
+            raise ValueError(f"Incompatible shapes for broadcasting: {names}")
         out.append(wide.pop() if wide else 1)
     return tuple(out)
 
@@ -260,7 +260,7 @@ def check_rank_promotion(fun: str, *shapes: Shape) -> None:
     mode = config._state.numpy_rank_promotion
     if mode == "allow" or len({len(s) for s in shapes if s}) <= 1:
         return
-    message = f"{fun}: operands of unequal rank, of shapes {', '.join(map(str, shapes))}, and jax_numpy_rank_promotion={mode!r}"
+    message = f"{fun}: operands with shapes {', '.join(map(str, shapes))} require rank promotion, and jax_numpy_rank_promotion={mode!r}"
     if mode == "raise":
         raise ValueError(message)
     warnings.warn(message, stacklevel=4)
@@ -335,7 +335,7 @@ def check_shape(shape: Any, context: str = "") -> Shape:
 def bad_shape(shape: Any, context: str = "") -> TypeError:
     text = f"Shapes must be 1D sequences of concrete values of integer type, got {shape}."
     if isinstance(shape, Tracer) or (isinstance(shape, tuple) and any(isinstance(n, Tracer) for n in shape)):
-        text += " If using `jit`, try using `static_argnums` or applying `jit` to smaller subfunctions."
+        text += "\nIf using `jit`, try using `static_argnums` or applying `jit` to smaller subfunctions."
     return TypeError(f"{text}{context and ' ' + context}")
 
 

@@ -44,7 +44,7 @@ def pad(array: ArrayLike, pad_width: Any, mode: str | Callable[..., Any] = "cons
     if mode not in _KEYWORDS:
         raise NotImplementedError(f"pad: there is no mode {mode!r}; there are {', '.join(_KEYWORDS)}")
     if unknown := set(kwargs) - _KEYWORDS[mode]:
-        raise ValueError(f"pad: mode {mode!r} does not take {', '.join(sorted(unknown))}")
+        raise ValueError(f"pad: unsupported keyword arguments for mode {mode!r}: {', '.join(sorted(unknown))}")
     widths = _widths(x, pad_width)
     if all(w == (0, 0) for w in widths):
         return x

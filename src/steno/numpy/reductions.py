@@ -54,7 +54,7 @@ def _mask(fun: str, where: Any) -> Any:
         return None
     w = as_array(fun, where, 0)
     if w.aval.dtype != dtypes.bool_:
-        raise ValueError(f"{fun}: `where` must hold bools, got dtype {dtypes.name(w.aval.dtype)}")
+        raise ValueError(f"jnp.{fun}: where must be None or a boolean array, got one of dtype {dtypes.name(w.aval.dtype)}")
     return w
 
 
@@ -78,11 +78,12 @@ def _reduce(
     identity: Callable[[Any], Any] | None = None,
     combine: Callable[[Any, Any], Array] | None = None,
     promote_integers: bool = False,
-    widen: bool = False,
+    counted: bool = False,
 ) -> Array:
     """`op(x, axes=...)` of what `where` lets through (elsewhere `identity(dtype)`), combined with `initial`.
 
-    `widen`: without a dtype, floats narrower than float32 are reduced as float32 and come back as what they were."""
+    `counted`: of a sum or product: without a dtype, bools are numbers, and floats narrower than float32 are reduced as float32 and come
+    back as what they were."""
     if identity is not None and dtype is None and where is None and initial is None and out is None and hasattr(a, "aval"):
         aval = a.aval  # the common case, kept short: traces are full of sums
         if aval.dtype in _SUMMED and not aval.weak_type:
@@ -97,9 +98,11 @@ def _reduce(
         raise ValueError(f"{fun}: with `where` there may be nothing to reduce, so `initial` must be given")
     d = check_dtype(dtype, fun)
     if d is None:
-        d = _accumulated(x.aval.dtype) if promote_integers else x.aval.dtype
+        d = x.aval.dtype
+        if promote_integers or (counted and d == dtypes.bool_):
+            d = _accumulated(d)
     final = d
-    if widen and dtype is None:
+    if counted and dtype is None:
         d = _wide(d)
     x = convert(x, d)
     axes = canonical_axes(axis, x.ndim)
@@ -115,7 +118,7 @@ def _reduce(
     if initial is not None:
         start = as_array(fun, initial)
         if start.shape:
-            raise ValueError(f"{fun}: `initial` must be a scalar, got shape {start.shape}")
+            raise ValueError(f"{fun}: initial value must be a scalar. Got array of shape {start.shape}.")
         assert combine is not None
         result = combine(convert(start, d), result)
     result = convert(result, final)
@@ -184,7 +187,7 @@ def sum(
         identity=lambda d: 0,
         combine=e.add,
         promote_integers=promote_integers,
-        widen=True,
+        counted=True,
     )
 
 
@@ -212,7 +215,7 @@ def prod(
         identity=lambda d: 1,
         combine=e.multiply,
         promote_integers=promote_integers,
-        widen=True,
+        counted=True,
     )
 
 
@@ -340,8 +343,6 @@ def _variance(
         if dtypes.is_complex(x.aval.dtype) and not dtypes.is_complex(d):
             raise ValueError(f"{fun}: the dtype of a complex variance must be complex, got {dtypes.name(d)}")
         compute, real = dtypes.result_type(own, d), d
-        if dtypes.is_complex(d):
-            real = np.dtype(f"float{d.itemsize * 4}")
         if not dtypes.is_inexact(compute):
             compute = own
     compute = _wide(compute)
@@ -387,7 +388,8 @@ def var(
     mean: ArrayLike | None = None,
     correction: Any = None,
 ) -> Array:
-    """Averages of the squared distances from the mean, over n - ddof; real also of complex numbers. NaN where n <= ddof."""
+    """Averages of the squared distances from the mean, over n - ddof; real also of complex numbers, unless `dtype` says otherwise. NaN
+    where n <= ddof."""
     return _variance("var", a, axis, dtype, out, ddof, keepdims, where, mean, correction)
 
 
@@ -456,7 +458,7 @@ def _arg(fun: str, op: Any, a: ArrayLike, axis: Any, out: Any, keepdims: bool | 
         k = canonical_axis(axis, x.ndim)
         shape = (*x.shape[:k], 1, *x.shape[k + 1 :])
     if x.shape[k] == 0:
-        raise ValueError(f"{fun}: there are no elements along the axis, got shape {x.shape}")
+        raise ValueError(f"attempt to get {fun} of an empty sequence, along axis {k} of shape {x.shape}")
     result = op(x, axes=(k,), index_dtype=dtypes.default_int())
     return lax.reshape(result, shape) if keepdims else result
 
@@ -481,6 +483,16 @@ def _without_nan(fun: str, a: ArrayLike, value: Callable[[Any], Any]) -> tuple[A
     if not dtypes.is_inexact(x.aval.dtype):
         return x, nan
     return e.where(nan, e.const(value(x.aval.dtype), x.aval.dtype), x), nan
+
+
+def _present(fun: str, x: Array, where: Any) -> Array:
+    """Where x is no NaN and `where` lets it through."""
+    present = e.logical_not(e.isnan(x))
+    mask = _mask(fun, where)
+    if mask is None:
+        return present
+    shape = broadcast_shapes(x.shape, mask.shape)
+    return p.and_p(broadcast_to(present, shape), broadcast_to(mask, shape))
 
 
 def nansum(
@@ -557,8 +569,7 @@ def nanmean(
     x = as_array("nanmean", a)
     if not dtypes.is_inexact(x.aval.dtype):
         return mean(x, axis, dtype, out, keepdims, where=where)
-    present = e.logical_not(e.isnan(x))
-    return mean(x, axis, dtype, out, keepdims, where=present if where is None else e.logical_and(present, as_array("nanmean", where)))
+    return mean(x, axis, dtype, out, keepdims, where=_present("nanmean", x, where))
 
 
 def nanvar(
@@ -573,9 +584,7 @@ def nanvar(
 ) -> Array:
     """As `var`, NaNs left out."""
     x = as_array("nanvar", a)
-    present = e.logical_not(e.isnan(x))
-    mask = present if where is None else e.logical_and(present, as_array("nanvar", where))
-    return var(x, axis, dtype, out, ddof, keepdims, where=mask, mean=mean)
+    return var(x, axis, dtype, out, ddof, keepdims, where=_present("nanvar", x, where), mean=mean)
 
 
 def nanstd(
@@ -672,10 +681,10 @@ def _array_api_cumulative(fun: str, op: Any, start: int, x: ArrayLike, axis: Any
     a = as_array(fun, x)
     if axis is None:
         if a.ndim > 1:
-            raise ValueError(f"{fun}: axis may be left out for vectors only, got shape {a.shape}")
+            raise ValueError(f"{fun}: The input array has rank {a.ndim}, however axis=None is for vectors only")
         axis = 0
     if a.ndim == 0:
-        raise ValueError(f"{fun}: a scalar has no axis to run along")
+        raise ValueError(f"{fun}: The input must be non-scalar to take a running total, got a number")
     k = canonical_axis(axis, a.ndim)
     out = _cumulative(fun, op, a, k, dtype, None, promote_integers=True)
     if not include_initial:

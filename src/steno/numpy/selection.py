@@ -181,6 +181,8 @@ def compress(
     k = canonical_axis(axis, x.ndim)
     n = x.shape[k]
     mask = e.as_bool(c)
+    if size is None and concrete(mask) is None:
+        raise ConcretizationTypeError(mask, "The size argument of jnp.compress must be specified: the number of results depends on values.")
     if c.shape[0] > n:
         extra = concrete(lax.slice_in_dim(mask, n, c.shape[0]))
         if extra is not None and extra.any():
@@ -215,9 +217,11 @@ def choose(a: ArrayLike, choices: Any, out: None = None, mode: str = "raise") ->
     if mode == "raise":
         host = concrete(x)
         if host is None:
-            raise ConcretizationTypeError(x, "choose: mode 'raise' must look at the values; 'wrap' and 'clip' need not.")
+            raise ConcretizationTypeError(
+                x, "choose: mode='raise' must look at the values, which jit does not know; 'wrap' and 'clip' need not."
+            )
         if np.any((host < 0) | (host >= n)):
-            raise ValueError(f"choose: positions must lie in [0, {n}), got {host}")
+            raise ValueError(f"invalid entry in choice array: positions must lie in [0, {n}), got {host}")
     elif mode == "wrap":
         x = e.remainder(x, n)
     elif mode == "clip":

@@ -16,7 +16,9 @@ from steno.numpy.operands import (
     Array,
     ArrayLike,
     Tracer,
+    arrays,
     as_array,
+    broadcast_to,
     canonical_axis,
     convert,
     promoted,
@@ -208,8 +210,8 @@ def union1d(ar1: ArrayLike, ar2: ArrayLike, *, size: int | None = None, fill_val
 def setdiff1d(
     ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False, *, size: int | None = None, fill_value: ArrayLike | None = None
 ) -> Array:
-    """The sorted distinct elements of the first that are not in the second."""
-    x, y = _flat_pair("setdiff1d", ar1, ar2)
+    """The sorted distinct elements of the first, in its dtype, that are not in the second."""
+    x, y = (lax.reshape(v, (v.size,)) for v in arrays("setdiff1d", ar1, ar2))
     if size is None:
         _need_size("setdiff1d", x, y)
         own = x if assume_unique else unique(x)
@@ -237,7 +239,8 @@ def intersect1d(
     size: int | None = None,
     fill_value: ArrayLike | None = None,
 ) -> Any:
-    """The sorted distinct elements in both; with `return_indices`, also their positions in each."""
+    """The sorted distinct elements in both; with `return_indices`, also their positions in each. With `size` so many: missing ones are
+    `fill_value` (the least element by default)."""
     x, y = _flat_pair("intersect1d", ar1, ar2)
     if size is None:
         _need_size("intersect1d", x, y)
@@ -264,9 +267,7 @@ def intersect1d(
     keep = p.and_p(isin(table, y), first)
     (at,) = nonzero(keep, size=size, fill_value=n)
     there = p.lt_p(at, e.const(n, at.aval.dtype))
-    values = take(table, at, mode="clip")
-    fill = e.const(0, x.aval.dtype) if fill_value is None else strong(convert(as_array("intersect1d", fill_value), x.aval.dtype))
-    values = e.where(there, values, fill)
+    values = _filled("intersect1d", take(table, at, mode="clip"), there, fill_value)
     if not return_indices:
         return values
     out = []
@@ -280,7 +281,7 @@ def intersect1d(
 def setxor1d(
     ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False, *, size: int | None = None, fill_value: ArrayLike | None = None
 ) -> Array:
-    """The sorted distinct elements in one of the two only."""
+    """The sorted distinct elements in one of the two only; `size` and `fill_value` as of `intersect1d`."""
     x, y = _flat_pair("setxor1d", ar1, ar2)
     if size is None:
         _need_size("setxor1d", x, y)
@@ -299,5 +300,17 @@ def setxor1d(
     first = lax.concatenate([lax.full((1,), True), _differs(lax.reshape(table, (n, 1)), True)], 0)
     single = p.and_p(first, p.ne_p(isin(table, x), isin(table, y)))
     (at,) = nonzero(single, size=size, fill_value=n)
-    fill = e.const(0, both.aval.dtype) if fill_value is None else strong(convert(as_array("setxor1d", fill_value), both.aval.dtype))
-    return e.where(p.lt_p(at, e.const(n, at.aval.dtype)), take(table, at, mode="clip"), fill)
+    return _filled("setxor1d", take(table, at, mode="clip"), p.lt_p(at, e.const(n, at.aval.dtype)), fill_value)
+
+
+def _filled(fun: str, values: Array, there: Array, fill_value: Any) -> Array:
+    """Sorted values, and elsewhere the fill value: by default the first of them, 0 if there is none."""
+    dtype = values.aval.dtype
+    if fill_value is not None:
+        fill = strong(convert(as_array(fun, fill_value), dtype))
+    elif values.shape[0]:
+        first = lax.slice_in_dim(e.where(there, values, e.const(0, dtype)), 0, 1)
+        fill = broadcast_to(first, values.shape)
+    else:
+        return values
+    return e.where(there, values, fill)

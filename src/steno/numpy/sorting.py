@@ -78,7 +78,7 @@ def argsort(
 def sort_complex(a: ArrayLike) -> Array:
     """Sorted along the last axis, as complex numbers."""
     x = as_array("sort_complex", a)
-    return convert(sort(x), dtypes.result_type(x.aval.dtype, np.complex64))
+    return convert(sort(x), np.dtype(np.result_type(dtypes.to_inexact(x.aval.dtype), np.complex64)))
 
 
 def lexsort(keys: Any, axis: int = -1, *, batch_size: int = 16) -> Array:

@@ -26,7 +26,6 @@ from steno.numpy.operands import (
     broadcast_to,
     canonical_axes,
     canonical_axis,
-    check_arraylike,
     check_dtype,
     concrete,
     convert,
@@ -420,10 +419,7 @@ def cov(
     rows = []
     for x in xs:
         x = strong(x) if d is None else convert(x, d)
-        x = lax.broadcast_to_rank(x, 2)
-        if not rowvar and x.shape[0] != 1:
-            x = lax.transpose(x, (1, 0))
-        rows.append(x)
+        rows.append(lax.transpose(x, (1, 0)) if x.ndim == 2 and not rowvar else lax.broadcast_to_rank(x, 2))
     x = rows[0] if len(rows) == 1 else lax.concatenate(rows, 0)
     if x.shape[0] == 0:
         return lax.full((0, 0), 0, x.aval.dtype)
@@ -471,7 +467,9 @@ def cov(
 def corrcoef(x: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, dtype: DTypeLike | None = None) -> Array:
     """Correlation coefficients of variables in rows (columns, unless `rowvar`)."""
     if dtype is not None and not dtypes.is_inexact(dtypes.check_valid(dtype, "corrcoef")):
-        raise ValueError(f"corrcoef: dtype must be a float or complex one, got {dtypes.name(dtypes.check_valid(dtype, 'corrcoef'))}")
+        raise ValueError(
+            f"corrcoef: dtype must be a subclass of float or complex, got {dtypes.name(dtypes.check_valid(dtype, 'corrcoef'))}"
+        )
     c = cov(x, y, rowvar, dtype=dtype)
     if c.ndim == 0:
         return e.divide(c, c)
@@ -642,11 +640,10 @@ def interp(x: ArrayLike, xp: ArrayLike, fp: ArrayLike, left: Any = None, right: 
     """The piecewise linear function through the points (xp, fp), xp ascending; outside, their end values, or `left` and `right`.
 
     "extrapolate" for `left` or `right` goes on along the first or last piece. With `period`, xp is taken modulo it."""
-    check_arraylike("interp", x, xp, fp)
-    if (xp.ndim if hasattr(xp, "aval") else np.ndim(xp)) != 1 or np.shape(xp) != np.shape(fp):
-        raise ValueError(f"interp: xp and fp must be vectors of one length, got shapes {np.shape(xp)} and {np.shape(fp)}")
     v, xs = promoted_inexact("interp", x, xp)
     (fs,) = promoted_inexact("interp", fp)
+    if xs.ndim != 1 or xs.shape != fs.shape:
+        raise ValueError(f"interp: xp and fp must be one-dimensional and of equal size, got shapes {xs.shape} and {fs.shape}")
     if dtypes.is_complex(v.aval.dtype):
         raise ValueError(f"interp: x must be real, got dtype {dtypes.name(v.aval.dtype)}")
     if period is not None:

@@ -72,7 +72,7 @@ def take(
     batch = i.shape
     sizes = tuple(1 if j == k else s for j, s in enumerate(x.shape))
     if n == 0 and 0 not in batch:
-        raise IndexError(f"take: axis {k} has size 0: nothing can be taken from it")
+        raise IndexError(f"take: axis {k} has size 0, which does for no non-empty jnp.take")
     if n == 0:
         return lax.full((*x.shape[:k], *batch, *x.shape[k + 1 :]), 0, x.aval.dtype)
     offsets = (*range(k), *range(k + len(batch), len(batch) + x.ndim - 1))
@@ -111,7 +111,7 @@ def take_along_axis(
     positions instead of reading there (and gives 0 for those out of bounds): work in proportion to the axis, without a gather."""
     x, i = as_array("take_along_axis", arr, 0), as_array("take_along_axis", indices, 1)
     if dtypes.kind(i.aval.dtype) not in "iu":
-        raise TypeError(f"take_along_axis: indices must be integers, got dtype {dtypes.name(i.aval.dtype)}")
+        raise TypeError(f"take_along_axis indices must be of integer type, got {dtypes.name(i.aval.dtype)}")
     if axis is None:
         if i.ndim != 1:
             raise ValueError(f"take_along_axis: without an axis, indices must be a vector, got shape {i.shape}")

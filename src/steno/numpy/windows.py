@@ -160,8 +160,10 @@ def savez(file: Any, *args: Any, allow_pickle: bool = True, **kwds: Any) -> None
 
 def load(file: Any, *args: Any, **kwargs: Any) -> Any:
     """Reads an array from a file of NumPy's format; dtypes that NumPy does not name in it come back as raw bytes,
-    arrays of Python objects (which need `allow_pickle`) as NumPy arrays."""
+    arrays of Python objects (which need `allow_pickle`) as NumPy arrays. Raw bytes in twos are bfloat16."""
     out = np.load(file, *args, **kwargs)
+    if isinstance(out, np.ndarray) and out.dtype == np.dtype("V2"):
+        out = out.view(dtypes.bfloat16)
     return asarray(out) if isinstance(out, np.ndarray) and out.dtype != object else out
 
 
