@@ -229,6 +229,96 @@ def test_linear_call_errors() -> None:
         linear_call(lambda r, x: x, lambda r, ct: jnp.stack([ct, ct]), 1.0, 2.0)
 
 
+# references
+
+
+def scratch(solution: Any) -> Any:
+    """What is written into a reference that lives here."""
+    r = jax.new_ref(jnp.zeros_like(solution))
+    r[...] = solution
+    return r[...]
+
+
+LOCAL: dict[str, Callable[[Any], Any]] = {
+    "custom_linear_solve": lambda b: lax.custom_linear_solve(
+        lambda x: scratch(2 * x), b, lambda m, b: scratch(b / 2), lambda m, b: scratch(b / 2)
+    ),
+    "custom_root": lambda b: lax.custom_root(lambda x: scratch(2 * x - b), b, lambda f, x: scratch(x - f(x) / 2), lambda g, y: y / 2),
+    "linear_call": lambda b: linear_call(lambda r, x: scratch(x / r), lambda r, ct: scratch(ct / r), 2.0, b),
+}
+
+
+@pytest.mark.parametrize("name", LOCAL)
+def test_references_inside(name: str) -> None:
+    f = LOCAL[name]
+    for run in (lambda g: g, jax.jit):
+        np.testing.assert_allclose(run(f)(B), B / 2)
+        np.testing.assert_allclose(run(jax.jacrev(f))(B), np.eye(N) / 2)
+        np.testing.assert_allclose(run(jax.vmap(f))(np.stack([B, -B])), np.stack([B, -B]) / 2)
+
+
+def _counting(b: Any) -> Any:
+    """Solves a a a x = b with a matrix that is read from a reference; the solver counts its calls and keeps what it was given."""
+    a, calls, last = jax.new_ref(jnp.asarray(A)), jax.new_ref(jnp.array(0.0)), jax.new_ref(jnp.zeros(N))
+
+    def solve(matvec: Any, b: Any) -> Any:
+        calls[...] += 1
+        last[...] = lax.stop_gradient(b)
+        return jnp.linalg.solve(a[...], b)
+
+    def back(vecmat: Any, b: Any) -> Any:
+        return jnp.linalg.solve(a[...].T, b)
+
+    x = lax.fori_loop(0, 3, lambda _, b: lax.custom_linear_solve(lambda x: a[...] @ x, b, solve, back), b)
+    return x, (calls[...], last[...])
+
+
+def test_references_outside() -> None:
+    inverse = np.linalg.inv(A)
+    for run in (lambda g: g, jax.jit):
+        x, (calls, last) = run(_counting)(B)
+        np.testing.assert_allclose(x, inverse @ inverse @ inverse @ B)
+        np.testing.assert_allclose(last, inverse @ inverse @ B)
+        assert calls == 3
+        gradient, (calls, _) = run(jax.grad(lambda b: (_counting(b)[0].sum(), _counting(b)[1]), has_aux=True))(B)
+        np.testing.assert_allclose(gradient, (inverse @ inverse @ inverse).sum(0))
+        assert calls == 3
+
+    def root(t: Any) -> Any:
+        target, found = jax.new_ref(t), jax.new_ref(0.0)
+
+        def solve(f: Any, x: Any) -> Any:
+            x = lax.fori_loop(0, 20, lambda _, x: x - f(x) / (2 * x), x)
+            found[...] = x
+            return x
+
+        return lax.custom_root(lambda x: x * x - target[...], t, solve, lambda g, y: y / g(1.0)) * found[...]
+
+    np.testing.assert_allclose(jax.vmap(root)(np.array([2.0, 9.0])), [2, 9])
+    r = jax.new_ref(3.0)
+    call = lambda x: linear_call(lambda _, x: r[...] * x, lambda _, ct: r[...] * ct, (), x)  # noqa: E731
+    assert call(2.0) == 6 and jax.grad(call)(1.0) == 3 and jax.jit(call)(4.0) == 12
+
+
+def test_references_that_are_refused() -> None:
+    r = jax.new_ref(jnp.ones(2))
+
+    def write(x: Any) -> Any:
+        r[...] = lax.stop_gradient(x)
+        return x
+
+    with pytest.raises(TypeError, match="custom_linear_solve: b must hold arrays, got a reference"):
+        lax.custom_linear_solve(lambda x: x, r, lambda m, b: b)
+    with pytest.raises(TypeError, match="custom_root: initial_guess must hold arrays, got a reference"):
+        lax.custom_root(lambda x: x, r, lambda f, x: x, lambda g, y: y)
+    with pytest.raises(NotImplementedError, match="custom_linear_solve: matvec writes to a reference"):
+        lax.custom_linear_solve(write, jnp.ones(2), lambda m, b: b)
+    with pytest.raises(NotImplementedError, match="custom_root: f writes to a reference"):
+        lax.custom_root(write, jnp.ones(2), lambda f, x: x, lambda g, y: y)
+    with pytest.raises(NotImplementedError, match="linear_call: a function that writes to a reference"):
+        linear_call(lambda _, x: write(x), lambda _, ct: ct, (), jnp.ones(2))
+
+
 @pytest.mark.skipif(peer() is None, reason=NO_JAX)
 def test_against_jax() -> None:
     inverse = "jnp.array([[a[1, 1], -a[0, 1]], [-a[1, 0], a[0, 0]]]) / (a[0, 0] * a[1, 1] - a[0, 1] * a[1, 0])"

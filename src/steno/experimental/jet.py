@@ -65,7 +65,7 @@ def jet(
     values = [_array(f"primal value at position {k}", x) for k, x in enumerate(primals)]
     scales = [math.factorial(n) if factorial_scaled else 1 for n in range(1, order + 1)]
     given = [
-        [zero_of(x)] * order if terms is zero_series else [_term(k, n, t, x, 1 / scale) for n, (t, scale) in enumerate(zip(terms, scales))]
+        [zero_of(x)] * order if terms is zero_series else [_term(k, n, t, x, 1 / scales[n]) for n, t in enumerate(terms)]
         for k, (terms, x) in enumerate(zip(series, values, strict=True))
     ]
     trace = JetTrace(current_trace(), order)

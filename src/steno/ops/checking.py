@@ -37,8 +37,9 @@ from steno.ops.check import (
 )
 from steno.ops.compare import eq, gt, lt, ne, select_n
 from steno.ops.cond import Branches, cond
-from steno.ops.control import evaluate, program, split
+from steno.ops.control import evaluate, program, reordered, split
 from steno.ops.gather import gather
+from steno.ops.implicit import custom_linear_solve, custom_root
 from steno.ops.index import dynamic_slice, dynamic_update_slice
 from steno.ops.join import stack
 from steno.ops.reduce import reduce_or
@@ -47,6 +48,7 @@ from steno.ops.scatter import scatter, scatter_add, scatter_max, scatter_min, sc
 from steno.ops.structural import jit
 from steno.ops.while_loop import while_
 from steno.transforms.custom import AbstractCustomJvp, AbstractCustomVjp, Pull, custom_jvp_call, custom_vjp_call
+from steno.transforms.custom_linear import linear_call
 from steno.transforms.programs import anonymous, remembered
 from steno.transforms.remat import remat
 from steno.transforms.rules import as_value, broadcast, is_differentiable, reshape, zero_of, zeros
@@ -375,6 +377,32 @@ def _custom(op: Op, args: Sequence[Any], params: dict[str, Any], categories: Cat
     return _parted(outs, len(params["call_jaxpr"].jaxpr.outvars), layout)
 
 
+def _without_checks(closed: ClosedJaxpr) -> ClosedJaxpr:
+    return checked_program(closed, frozenset())[0]
+
+
+def _implicit(op: Op, args: Sequence[Any], params: dict[str, Any], categories: Categories) -> Outcome:
+    """The solver is checked: its failure comes with the solution. What derivatives take of the other programs, and of the solver, is
+    not."""
+    jaxprs = params["jaxprs"]
+    solve, layout = checked_program(jaxprs.solve, categories)
+    programs = (solve if j is jaxprs.solve else j if j is None else _without_checks(j) for j in jaxprs)
+    outs = op(*args, **params | {"jaxprs": type(jaxprs)(*programs)})
+    return _parted(outs, len(jaxprs.solve.jaxpr.outvars), layout)
+
+
+def _linear_call(op: Op, args: Sequence[Any], params: dict[str, Any], categories: Categories) -> Outcome:
+    """The failure, which is not linear in anything, is computed beside the call."""
+    callee = params["callee"]
+    checked, layout = checked_program(callee, categories)
+    outs = op(*args, **params | {"callee": _without_checks(callee), "transpose": _without_checks(params["transpose"])})
+    if layout is None:
+        return outs, None
+    n = len(outs)
+    failure = reordered(checked, tuple(range(len(args))), tuple(range(n, len(checked.jaxpr.outvars))))
+    return outs, failure_of(evaluate(failure, for_message(args)), layout)
+
+
 # Branches and loops
 
 
@@ -505,6 +533,9 @@ _RULES: Final[dict[Op, Rule]] = {
     remat: _call,
     custom_jvp_call: _custom,
     custom_vjp_call: _custom,
+    custom_linear_solve: _implicit,
+    custom_root: _implicit,
+    linear_call: _linear_call,
     cond: _cond,
     scan: _scan,
     while_: _while,

@@ -85,6 +85,8 @@ def _sort_lower(
 
 def _taken(x: Any, positions: Any, axis: int) -> Any:
     """The elements of x at positions along an axis, each of them there at most once."""
+    if not math.prod(positions.shape):
+        return rules.zeros(ShapedArray(positions.shape, x.dtype))
     others = tuple(a for a in range(len(x.shape)) if a != axis)
     return gather(
         x,

@@ -12,11 +12,13 @@ from steno.core.jaxpr import ClosedJaxpr
 from steno.core.op import Op
 from steno.ops.cond import cond
 from steno.ops.control import evaluate, program, reordered, split
+from steno.ops.implicit import custom_linear_solve, custom_root
 from steno.ops.scan import scan
 from steno.ops.structural import jit
 from steno.ops.while_loop import while_
 from steno.transforms.custom import custom_jvp_call, custom_lin, custom_vjp_call
 from steno.transforms.custom_batch import custom_vmap_call
+from steno.transforms.custom_linear import linear_call
 from steno.transforms.discharge import Cell, Discharged, discharged, evaluate_cells, keeps, operand, pure
 from steno.transforms.programs import remembered
 from steno.transforms.remat import remat
@@ -173,9 +175,56 @@ def _cond(index: Any, *args: Any, branches: tuple[ClosedJaxpr, ...]) -> list[Any
     return outs[:n]
 
 
+# Functions whose derivatives come from equations
+
+
+def _implicit(op: Op, *args: Any, const_lengths: Any, jaxprs: Any) -> list[Any]:
+    """References are among the constants. What the solver writes are further results of it; what the solver of the transposed equation
+    writes, which runs in backward passes, is not kept."""
+    constants = split(args, *const_lengths)[:-1]
+    programs: list[ClosedJaxpr | None] = []
+    keep: list[bool] = []
+    written: list[Cell] = []
+    for name, j, own in zip(jaxprs._fields, jaxprs, constants, strict=True):
+        if j is None:
+            programs.append(None)
+            continue
+        kept = keeps(j, [*own, *[None] * (len(j.jaxpr.invars) - len(own))])
+        d = discharged(j, kept)
+        keep.extend(kept[: len(own)])
+        if j is jaxprs.solve:
+            written = [own[k] for k in d.written] if name == "solve" else written
+            programs.append(d.program)
+        else:
+            if d.written and name != "transpose_solve":
+                raise NotImplementedError(f"{op.name}: {name} writes to a reference to a mutable array; only solvers may")
+            programs.append(reordered(d.program, tuple(range(len(j.jaxpr.invars))), tuple(range(len(j.jaxpr.outvars)))))
+    keep.extend([False] * (len(args) - len(keep)))
+    outs = op(*(operand(x, k) for x, k in zip(args, keep, strict=True)), const_lengths=const_lengths, jaxprs=type(jaxprs)(*programs))
+    n = len(jaxprs.solve.jaxpr.outvars)
+    for c, y in zip(written, outs[n:], strict=True):
+        c.value = y
+    return outs[:n]
+
+
+def _linear_call(*args: Any, callee: ClosedJaxpr, transpose: ClosedJaxpr, num_res: int) -> list[Any]:
+    """References are among the residuals."""
+
+    def values(j: ClosedJaxpr) -> ClosedJaxpr:
+        d = discharged(j, (False,) * len(j.jaxpr.invars))
+        if d.written:
+            raise NotImplementedError("linear_call: a function that writes to a reference to a mutable array")
+        return d.program
+
+    return linear_call(*map(operand, args), callee=values(callee), transpose=values(transpose), num_res=num_res)
+
+
 jit.discharge, remat.discharge = _jit, _remat
 scan.discharge, while_.discharge, cond.discharge = _scan, _while, _cond
 custom_jvp_call.discharge = functools.partial(_custom, custom_jvp_call)
 custom_vjp_call.discharge = functools.partial(_custom, custom_vjp_call)
 custom_vmap_call.discharge = _custom_vmap
 custom_lin.discharge = _custom_lin
+custom_linear_solve.discharge = functools.partial(_implicit, custom_linear_solve)
+custom_root.discharge = functools.partial(_implicit, custom_root)
+linear_call.discharge = _linear_call

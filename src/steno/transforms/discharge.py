@@ -95,10 +95,17 @@ def hands_on(op: Op, params: dict[str, Any], n: int, k: int) -> bool:
     if op.name == "while":
         conditions = params["cond_nconsts"]
         return k >= conditions and handed_on(params["body_jaxpr"])[k - conditions]
+    if op.name in _WITH_EQUATIONS:
+        for closed, own in zip(params["jaxprs"], params["const_lengths"], strict=False):
+            if k < own:
+                return handed_on(closed)[k]
+            k -= own
+        return False
     return all(handed_on(p)[k - (n - len(p.jaxpr.invars))] for p in op.subprograms(params))
 
 
 _WITH_RULES: Final = ("custom_vjp_call", "custom_lin")
+_WITH_EQUATIONS: Final = ("custom_linear_solve", "custom_root")
 
 
 def works_on_refs(op: Op, args: Sequence[Any], params: dict[str, Any]) -> bool:

@@ -7,15 +7,18 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from steno.core.aval import ShapedArray
+from steno.core.boundary import boundary
 from steno.core.pytree import treedef_tuple
 from steno.derivatives import linearize
 from steno.lax.control_flow.bodies import Body, body_of, operands_of
 from steno.ops.control import evaluate
 from steno.ops.implicit import LinearSolve, Root, custom_linear_solve as linear_solve_p, custom_root as root_p
 from steno.transforms.backward import transpose_jaxpr
+from steno.transforms.discharge import has_ref
 from steno.tree_util import PyTreeDef, tree_flatten, tree_unflatten
 
 
+@boundary
 def custom_linear_solve(
     matvec: Callable[[Any], Any],
     b: Any,
@@ -32,7 +35,7 @@ def custom_linear_solve(
     has_aux            solvers return a pair: the solution, and something that has no derivative
 
     ValueError if results have other shapes than b, TypeError if they have another structure."""
-    rhs, tree = operands_of("custom_linear_solve", b)
+    rhs, tree = _values("custom_linear_solve", "b", b)
     avals = [x.aval for x in rhs]
     args_tree = treedef_tuple([tree])
     forward = body_of(matvec, args_tree, avals, "custom_linear_solve")
@@ -62,6 +65,14 @@ def custom_linear_solve(
         jaxprs=LinearSolve(*(None if body is None else body.closed for body in bodies)),
     )
     return _with_aux(out, tree, aux_tree)
+
+
+def _values(name: str, what: str, tree: Any) -> tuple[list[Any], PyTreeDef]:
+    """The leaves of an argument, which are arrays. TypeError for references."""
+    leaves, structure = operands_of(name, tree)
+    if has_ref(leaves):
+        raise TypeError(f"{name}: {what} must hold arrays, got a reference to a mutable array: read it with `ref[...]` first")
+    return leaves, structure
 
 
 def _solver(
@@ -99,6 +110,7 @@ def _with_aux(out: Sequence[Any], tree: PyTreeDef, aux_tree: PyTreeDef | None) -
     return x if aux_tree is None else (x, tree_unflatten(aux_tree, out[tree.num_leaves :]))
 
 
+@boundary
 def custom_root(
     f: Callable[[Any], Any],
     initial_guess: Any,
@@ -114,7 +126,7 @@ def custom_root(
     has_aux          `solve` returns a pair: the root, and something that has no derivative
 
     TypeError if results have another structure than the guess."""
-    guess, tree = operands_of("custom_root", initial_guess)
+    guess, tree = _values("custom_root", "initial_guess", initial_guess)
     avals = [x.aval for x in guess]
     args_tree = treedef_tuple([tree])
     function = body_of(f, args_tree, avals, "custom_root")
