@@ -1,4 +1,4 @@
-"""Meshes, shardings and functions over devices, on one device; tokens; layouts."""
+"""Meshes, shardings and functions over devices, on one and on several; tokens; layouts."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from steno.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, Partitio
 
 MESH = steno.make_mesh((1, 1), ("x", "y"))
 PLACE = NamedSharding(MESH, P("x"))
+X3 = np.ones(3)
 
 
 def test_partition_specs_are_sequences_and_interned():
@@ -47,7 +48,7 @@ def test_partition_specs_are_sequences_and_interned():
         (lambda: steno.device_put(1.0, P("x")), ValueError, "needs a mesh"),
         (lambda: steno.device_put(1.0, "cpu"), ValueError, "Received invalid value"),
         (lambda: steno.device_put(1.0, PLACE), ValueError, "rank 0"),
-        (lambda: steno.device_put({"a": 1, "b": 2}, {"a": [None], "b": (None,)}), ValueError, r"Mismatches \(2 found\)"),
+        (lambda: steno.device_put({"a": 1, "b": 2}, {"a": [None], "b": (None,)}), ValueError, r"Mismatch details \(2 found\)"),
         (lambda: steno.device_put(snp.ones(1), may_alias=True, donate=True), ValueError, "both True"),
         (lambda: steno.make_array_from_single_device_arrays((3,), PLACE, snp.ones(3)), TypeError, "list or tuple"),
         (lambda: steno.make_array_from_single_device_arrays((3,), PLACE, [snp.ones(4)]), ValueError, r"shape \(3,\)"),
@@ -55,7 +56,11 @@ def test_partition_specs_are_sequences_and_interned():
         (lambda: steno.pmap(lambda x: x)(np.ones((2, 3))), ValueError, "2 devices"),
         (lambda: steno.shard_map(lambda x: x, out_specs=P())(1.0), ValueError, "there is no mesh"),
         (lambda: steno.shard_map(lambda x: x, mesh=MESH, in_specs=P("x"), out_specs=P())(1.0), ValueError, "rank 0"),
-        (lambda: steno.shard_map(lambda x: x, mesh=AbstractMesh((2,), "x"), out_specs=P())(1.0), NotImplementedError, "2 devices"),
+        (lambda: steno.shard_map(lambda x: x, mesh=AbstractMesh((2,), "x"), in_specs=P("x"), out_specs=P())(X3), ValueError, "divisible"),
+        (lambda: steno.shard_map(lambda x: x, mesh=AbstractMesh((3,), "x"), in_specs=P("x"), out_specs=P())(X3), ValueError, "can't be"),
+        (lambda: steno.shard_map(lambda x: x, mesh=MESH, in_specs=P("x"), out_specs=P(), axis_names={"y"})(X3), ValueError, "axis_names"),
+        (lambda: steno.shard_map(lambda x: x, mesh=MESH, in_specs=P("x"), out_specs=P(), axis_names={"z"})(X3), ValueError, "not in the"),
+        (lambda: steno.make_mesh((1, 1), ("x",)), ValueError, "same number"),
         (lambda: steno.distributed.initialize(num_processes=2), NotImplementedError, "num_processes=2"),
         (lambda: Layout((1, 0)), NotImplementedError, "order of C"),
         (lambda: lax.after_all(1), TypeError, "token"),
@@ -93,7 +98,7 @@ def test_the_mesh_that_is_set():
     assert mesh_utils.create_device_mesh((1, 1)).shape == (1, 1)
 
 
-def test_pmap_is_vmap_of_one_element():
+def test_pmap_over_one_device():
     f = steno.pmap(lambda x, y: lax.psum(x, "i") * y + lax.axis_index("i"), axis_name="i", in_axes=(0, None))
     np.testing.assert_array_equal(f(np.ones((1, 3), np.float32), 2.0), 2 * np.ones((1, 3)))
     assert steno.pmap(lambda x: x, out_axes=None)(np.ones((1, 8), np.float32)).shape == (8,)
@@ -158,3 +163,80 @@ def test_a_traced_array_has_no_sharding():
     steno.jit(f)(1.0)
     with pytest.raises(TypeError, match="in_axes"):
         steno.pmap(lambda x: x, in_axes=True)
+
+
+@pytest.fixture
+def eight_devices():
+    steno.config.update("jax_num_cpu_devices", 8)
+    yield steno.devices()
+    steno.config.update("jax_num_cpu_devices", -1)
+
+
+def test_arrays_on_several_devices(eight_devices, capsys):
+    mesh = steno.make_mesh((2, 4), ("x", "y"))
+    place = NamedSharding(mesh, P("x", "y"))
+    want = np.arange(32.0, dtype=np.float32).reshape(4, 8)
+    x = steno.device_put(want, place)
+    assert steno.device_count() == 8 and x.devices() == set(eight_devices) and not x.is_fully_replicated
+    assert mesh.device_ids.tolist() == [[0, 1, 2, 3], [4, 5, 6, 7]] and place.shard_shape(x.shape) == (2, 2)
+    for shard in x.addressable_shards:
+        np.testing.assert_array_equal(shard.data, want[shard.index])
+        assert shard.data.device is shard.device and shard.replica_id == 0
+    assert x.addressable_shards[6].index == (slice(2, 4), slice(4, 6))
+    rows = steno.device_put(x, NamedSharding(mesh, P("x")))
+    assert [s.replica_id for s in rows.addressable_shards] == [0, 1, 2, 3] * 2
+    assert rows.sharding.is_equivalent_to(NamedSharding(mesh, P("x", None)), 2) and not rows.sharding.is_equivalent_to(place, 2)
+    again = steno.make_array_from_single_device_arrays((4, 8), place, [s.data for s in x.addressable_shards][::-1])
+    np.testing.assert_array_equal(again, want)
+    np.testing.assert_array_equal(steno.make_array_from_callback((4, 8), place, lambda i: want[i]), want)
+    with pytest.raises(ValueError, match="divisible"):
+        steno.device_put(np.ones((3, 8)), place)
+    with pytest.raises(ValueError, match="needs 16 devices, there are 8"):
+        steno.make_mesh((16,), ("x",))
+    steno.debug.visualize_array_sharding(rows)
+    assert "CPU 4,5,6,7" in capsys.readouterr().out
+    assert mesh_utils.create_device_mesh((4, 2)).shape == (4, 2)
+    y = steno.device_put(1.0, eight_devices[3])
+    assert y.device is eight_devices[3] and pickle.loads(pickle.dumps(y.device)) is eight_devices[3]
+
+
+def test_pmap_over_several_devices(eight_devices):
+    x = np.arange(12.0, dtype=np.float32).reshape(4, 3)
+    f = steno.pmap(lambda x, y: (lax.psum(x, "i") * y + lax.axis_index("i"), x), axis_name="i", in_axes=(0, None), out_axes=(1, 0))
+    a, b = f(x, 2.0)
+    np.testing.assert_array_equal(a, (2 * x.sum(0) + np.arange(4)[:, None]).T)
+    assert a.sharding.spec == P(None, "i") and b.sharding.spec == P("i") and b.sharding.num_devices == 4
+    assert steno.pmap(lambda x: x.sum(), in_axes=1, out_axes=None)(x) == x[:, 0].sum()
+    assert steno.pmap(lambda: 3, axis_size=2)().tolist() == [3, 3]
+    with pytest.raises(ValueError, match="there are 8"):
+        steno.pmap(lambda x: x)(np.ones(9))
+    with pytest.raises(ValueError, match="same size"):
+        steno.pmap(lambda x, y: x)(np.ones(2), np.ones(3))
+
+
+def test_shard_map_over_several_devices(eight_devices):
+    mesh = steno.make_mesh((2, 4), ("x", "y"))
+    a, b = (np.random.default_rng(0).standard_normal(s).astype(np.float32) for s in ((4, 8), (8, 5)))
+    product = steno.shard_map(
+        lambda a, b: lax.psum(a @ b, "y"), mesh=mesh, in_specs=(P("x", "y"), P("y", None)), out_specs=P("x", None)
+    )  # fmt: skip
+    c = product(a, b)
+    np.testing.assert_allclose(c, a @ b, rtol=1e-4, atol=1e-5)
+    assert c.sharding == NamedSharding(mesh, P("x", None)) and c.addressable_data(0).shape == (2, 5)
+    np.testing.assert_allclose(steno.jit(steno.grad(lambda a: product(a, b).sum()))(a), np.ones((4, 5)) @ b.T, rtol=1e-4, atol=1e-5)
+    x = np.arange(16.0, dtype=np.float32)
+
+    def over(f, in_specs, out_specs, **options):
+        return steno.shard_map(f, mesh=mesh, in_specs=in_specs, out_specs=out_specs, **options)(x)
+
+    np.testing.assert_array_equal(over(lambda v: 2 * v, P(("y", "x")), P(("y", "x"))), 2 * x)
+    np.testing.assert_array_equal(over(lambda v: lax.ppermute(v, "x", [(0, 1), (1, 0)]), P("x"), P("x")), np.roll(x, 8))
+    np.testing.assert_array_equal(over(lambda v: lax.all_gather(v, "x", tiled=True), P("x"), P()), x)
+    np.testing.assert_array_equal(over(lambda v: v[:1] + lax.axis_index("y"), P("x"), P("y"), check_vma=False), np.arange(4))
+    np.testing.assert_array_equal(over(lambda v: lax.psum(1.0, "x") * v, P("x"), P("x"), axis_names={"x"}), 2 * x)
+    np.testing.assert_array_equal(over(lambda v: v, P(), P("y")), np.concatenate([x] * 4))
+    with steno.set_mesh(mesh):
+        total = steno.smap(lambda v: lax.psum(v, "x"), in_axes=0, out_axes=None, axis_name="x")(x)
+        np.testing.assert_array_equal(total, x[:8] + x[8:])
+        placed = steno.device_put(x, P("x"))
+        np.testing.assert_array_equal(steno.shard_map(lambda v: v - v[0], out_specs=P("x"))(placed), x - 8 * (x >= 8))

@@ -156,12 +156,19 @@ def inspect_array_sharding(value: Any, *, callback: Callable[[Any], None]) -> No
 
 
 def visualize_sharding(shape: Sequence[int], sharding: Any, **options: Any) -> None:
-    """Prints which part of an array of this shape is on which device: all of it on one. ValueError for other than one or two axes."""
+    """Prints which part of an array of this shape is on which devices, as a table. ValueError for other than one or two axes."""
     if len(shape) not in (1, 2):
         raise ValueError(f"visualize_sharding: arrays of one or two axes can be shown, got the shape {tuple(shape)}")
-    sharding.check_compatible_aval(shape)
-    label = "CPU 0"
-    builtins.print(f"┌{'─' * (len(label) + 4)}┐\n│  {label}  │\n└{'─' * (len(label) + 4)}┘")
+    holders: dict[tuple[int, ...], list[int]] = {}
+    for device, index in sharding.devices_indices_map(shape).items():
+        holders.setdefault(tuple(i.indices(n)[0] for i, n in zip(index, shape, strict=True)), []).append(device.id)
+    labels = {start: f"CPU {','.join(map(str, sorted(ids)))}" for start, ids in holders.items()}
+    columns = sorted({start[-1] for start in labels})
+    rows = sorted({start[:-1] for start in labels})
+    line = "─" * (max(map(len, labels.values())) + 4)
+    body = ["│".join(["", *(f"{labels[*row, c]:^{len(line)}}" for c in columns), ""]) for row in rows]
+    edges = [left + joint.join([line] * len(columns)) + right for left, joint, right in ("┌┬┐", "├┼┤", "└┴┘")]
+    builtins.print("\n".join([edges[0], f"\n{edges[1]}\n".join(body), edges[2]]))
 
 
 def visualize_array_sharding(array: Any, **options: Any) -> None:

@@ -1,4 +1,4 @@
-"""The one device, moving values to and from it, and what arrays say of where they lie. Everything lives in the memory of the CPU."""
+"""Devices, moving values to and from them, and what arrays say of where they lie. Everything lives in the memory of the CPU."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from steno._native import ArrayImpl
 from steno.core import dtypes
 from steno.core.aval import typeof
 from steno.core.interpret import to_array, to_ndarray
-from steno.core.pytree import broadcast_prefix, prefix_errors
+from steno.core.pytree import broadcast_prefix, check_prefix
 from steno.core.trace import Tracer, install_methods
 from steno.places import (
     CPU as CPU,
@@ -21,6 +21,7 @@ from steno.places import (
     Device as Device,
     Sharding as Sharding,
     SingleDeviceSharding as SingleDeviceSharding,
+    all_devices,
 )
 from steno.tree_util import tree_leaves, tree_map
 
@@ -32,7 +33,7 @@ def devices(backend: Any = None) -> list[Device]:
             f"Unknown backend: '{backend}' requested, but no platforms that are instances of {backend} are present. "
             "Platforms present are: cpu"
         )
-    return [CPU]
+    return all_devices()
 
 
 def local_devices(process_index: int | None = None, backend: Any = None, host_id: int | None = None) -> list[Device]:
@@ -86,7 +87,7 @@ def _place(device: Any, fun: str) -> Sharding | None:
     if device is None or isinstance(device, Sharding):
         return device
     if isinstance(device, Device):
-        return _SHARDING
+        return _SHARDING if device is CPU else SingleDeviceSharding(device)
     mesh = _mesh()
     if isinstance(device, mesh.PartitionSpec):
         return mesh.as_sharding(device, fun)
@@ -120,12 +121,7 @@ def _entries(name: str, spec: Any, full: Any) -> list[Any]:
     """The entry of `spec`, a tree or prefix of one, for each leaf of `full`. ValueError, with all paths, if it is no prefix."""
     partition = _mesh().PartitionSpec
     marked = tree_map(_Given, spec, is_leaf=lambda d: d is None or isinstance(d, partition))
-    errors = [str(e(f"device_put {name}")) for e in prefix_errors(marked, full)]
-    if errors:
-        raise ValueError(
-            f"device_put {name} must have the structure of the values, or of the upper part of it. Mismatches ({len(errors)} found):\n"
-            + "\n".join(errors)
-        )
+    check_prefix(f"device_put {name}", marked, full)
     return [entry.value for entry in broadcast_prefix(marked, full)]
 
 
@@ -134,7 +130,7 @@ def device_put(x: Any, device: Any = None, *, src: Any = None, donate: Any = Fal
     result is a copy and the array given is deleted.
 
     device      the device, a sharding, a PartitionSpec of the mesh that is set, or a tree of those, which is one for the upper part of the
-                tree of values. There is only one place to put things, but the array says what was asked for: `x.sharding`
+                tree of values. There is one memory, where arrays lie whole; the array says what was asked for: `x.sharding`
     may_alias   False: always a copy
     ValueError for what is no place, and for trees that do not fit."""
     leaves = tree_leaves(x)
@@ -170,15 +166,36 @@ def device_put(x: Any, device: Any = None, *, src: Any = None, donate: Any = Fal
 def make_array_from_callback(
     shape: Sequence[int], sharding: Sharding, data_callback: Callable[[tuple[slice, ...]], Any], dtype: Any = None
 ) -> Any:
-    """The array of this shape whose part on each device is `data_callback(index)`: here all of it. ValueError if the shapes differ."""
+    """The array of this shape whose part on each device is `data_callback(index)`: called once for each part. ValueError if the shapes
+    differ."""
     shape = tuple(shape)
-    data = data_callback((slice(None),) * len(shape))
-    if isinstance(data, Tracer):
-        raise TypeError("make_array_from_callback: the callback must return known values, got a traced array")
-    data = put(data if dtype is None else np.asarray(data, dtypes.as_dtype(dtype)))
-    if data.shape != shape:
-        raise ValueError(f"make_array_from_callback: the callback gave an array of shape {data.shape}, not {shape}")
-    return device_put(data, sharding)
+    parts: dict[Any, tuple[tuple[slice, ...], Any]] = {}
+    for index in sharding.devices_indices_map(shape).values():
+        if (key := _bounds(index, shape)) not in parts:
+            part = data_callback(index)
+            if isinstance(part, Tracer):
+                raise TypeError("make_array_from_callback: the callback must return known values, got a traced array")
+            parts[key] = index, put(part if dtype is None else np.asarray(part, dtypes.as_dtype(dtype)))
+    return device_put(_assembled("make_array_from_callback", shape, list(parts.values())), sharding)
+
+
+def _bounds(index: Sequence[slice], shape: Sequence[int]) -> tuple[Any, ...]:
+    return tuple(i.indices(n) for i, n in zip(index, shape, strict=True))
+
+
+def _assembled(fun: str, shape: tuple[int, ...], parts: Sequence[tuple[tuple[slice, ...], Any]]) -> Any:
+    """The array of these parts. ValueError for a part of another shape than its index has."""
+    for index, part in parts:
+        wanted = tuple(len(range(*b)) for b in _bounds(index, shape))
+        if part.shape != wanted:
+            raise ValueError(f"{fun}: the part at {index} of an array of shape {shape} has the shape {part.shape}, not {wanted}")
+    if len(parts) == 1:
+        return parts[0][1]
+    first = parts[0][1]
+    whole = np.empty(shape, to_ndarray(first).dtype)
+    for index, part in parts:
+        whole[index] = to_ndarray(part)
+    return to_array(whole, first.aval.update(shape=shape))
 
 
 def make_array_from_process_local_data(sharding: Sharding, local_data: Any, global_shape: Any = None) -> Any:
@@ -197,22 +214,27 @@ def make_array_from_process_local_data(sharding: Sharding, local_data: Any, glob
 
 
 def make_array_from_single_device_arrays(shape: Sequence[int], sharding: Sharding, arrays: Sequence[Any], *, dtype: Any = None) -> Any:
-    """The array made of its parts on each device: here one of the same shape. TypeError if `arrays` is no sequence of arrays."""
+    """The array made of its parts on each device, in the order of the devices. TypeError if `arrays` is no sequence of arrays, ValueError
+    for parts that do not fit."""
     if not isinstance(arrays, list | tuple):
         raise TypeError(f"make_array_from_single_device_arrays: `arrays` must be a list or tuple of arrays, got {type(arrays)}")
     if any(isinstance(x, Tracer) for x in arrays):
         raise ValueError("make_array_from_single_device_arrays: the arrays must be known, got traced ones")
     if not arrays and dtype is None:
         raise ValueError("make_array_from_single_device_arrays: without arrays the dtype must be given")
-    if len(arrays) != 1:
-        raise ValueError(f"make_array_from_single_device_arrays: there is one device, so one array, got {len(arrays)}")
-    (x,) = arrays
-    if not isinstance(x, ArrayImpl):
-        raise TypeError(f"make_array_from_single_device_arrays: expected arrays, got {type(x)}")
-    if x.shape != tuple(shape) or (dtype is not None and dtypes.as_dtype(dtype) != x.dtype):
-        wanted = f"shape {tuple(shape)}" + ("" if dtype is None else f" and dtype {dtypes.name(dtypes.as_dtype(dtype))}")
-        raise ValueError(f"make_array_from_single_device_arrays: expected an array of {wanted}, got {x.aval}")
-    return device_put(x, sharding)
+    where = sharding.devices_indices_map(tuple(shape))
+    if len(arrays) != len(where):
+        raise ValueError(f"make_array_from_single_device_arrays: {len(where)} devices need an array each, got {len(arrays)}")
+    for x in arrays:
+        if not isinstance(x, ArrayImpl):
+            raise TypeError(f"make_array_from_single_device_arrays: expected arrays, got {type(x)}")
+        if x.dtype != arrays[0].dtype or (dtype is not None and dtypes.as_dtype(dtype) != x.dtype):
+            wanted = dtypes.name(arrays[0].dtype if dtype is None else dtypes.as_dtype(dtype))
+            raise ValueError(f"make_array_from_single_device_arrays: expected arrays of dtype {wanted}, got {x.aval}")
+    by_device = {x.device: x for x in arrays if isinstance(x.device, Device)}
+    ordered = [by_device[d] for d in where] if by_device.keys() == where.keys() else arrays
+    parts = list({_bounds(i, shape): (i, x) for i, x in zip(where.values(), ordered, strict=True)}.values())
+    return device_put(_assembled("make_array_from_single_device_arrays", tuple(shape), parts), sharding)
 
 
 def device_get(x: Any) -> Any:
@@ -246,8 +268,8 @@ def copy_to_host_async(x: Any) -> Any:
 
 
 def reshard(xs: Any, out_shardings: Any) -> Any:
-    """The tree laid out otherwise. There is one device, so that known arrays only say so, and traced ones stay as they are. ValueError for
-    a PartitionSpec while no mesh is set."""
+    """The tree laid out otherwise. Arrays lie whole in one memory, so that known ones only say so, and traced ones stay as they are.
+    ValueError for a PartitionSpec while no mesh is set."""
     as_sharding = _mesh().as_sharding
     places = [as_sharding(s, "reshard") for s in _entries("out_shardings", out_shardings, xs)]
     leaves = iter(places)
@@ -287,17 +309,32 @@ def _sharding_of(x: Any) -> Sharding:
 
 @final
 class Shard:
-    """The part of an array on one device: all of it."""
+    """The part of an array on one device. `replica_id` counts the devices that have the same part."""
 
-    index: tuple[slice, ...]
-    replica_id = 0
-    device = CPU
-
-    def __init__(self, data: Any) -> None:
-        self.data, self.index = data, (slice(None),) * data.ndim
+    def __init__(self, device: Device, index: tuple[slice, ...], replica_id: int, data: Any) -> None:
+        self.device, self.index, self.replica_id, self.data = device, index, replica_id, data
 
     def __repr__(self) -> str:
-        return f"Shard(device={CPU!r}, index={self.index}, replica_id=0, data={self.data})"
+        return f"Shard(device={self.device!r}, index={self.index}, replica_id={self.replica_id}, data={self.data})"
+
+
+def _shards_of(x: Any) -> list[Shard]:
+    place = _sharding_of(x)
+    if place is _SHARDING:
+        return [Shard(CPU, (slice(None),) * x.ndim, 0, x)]
+    replicas: dict[Any, int] = {}
+    out = []
+    for device, index in place.devices_indices_map(x.shape).items():
+        key = _bounds(index, x.shape)
+        replica = replicas[key] = replicas.get(key, -1) + 1
+        part = x if all(i == slice(None) for i in index) else x[index]
+        out.append(Shard(device, index, replica, _placed(part, SingleDeviceSharding(device))))
+    return out
+
+
+def _device_of(x: Any) -> Any:
+    place = _sharding_of(x) if type(x) is ArrayImpl else _SHARDING
+    return place._device_assignment[0] if place.num_devices == 1 else place
 
 
 def _format_of(x: Any) -> Any:
@@ -329,11 +366,11 @@ def _check_if_deleted(self: Any) -> None:
 install_methods(
     {
         "sharding": property(_sharding_of, doc="Where the array lies."),
-        "device": property(lambda self: CPU, doc="The array's device."),
-        "devices": lambda self: {CPU},
+        "device": property(_device_of, doc="The array's device; its sharding, if it is on several."),
+        "devices": lambda self: _sharding_of(self).device_set if type(self) is ArrayImpl else {CPU},
         "committed": property(lambda self: id(self) in _places, doc="Whether the array was put somewhere by device_put."),
         "is_fully_addressable": property(lambda self: True),
-        "is_fully_replicated": property(lambda self: True),
+        "is_fully_replicated": property(lambda self: type(self) is not ArrayImpl or _sharding_of(self).is_fully_replicated),
         "platform": lambda self: "cpu",
         "format": property(_format_of, doc="Where and how the array lies."),
         "to_device": _to_device,
@@ -341,9 +378,9 @@ install_methods(
 )
 install_methods(
     {
-        "addressable_shards": property(lambda self: [Shard(self)]),
-        "global_shards": property(lambda self: [Shard(self)]),
-        "addressable_data": lambda self, index: self,
+        "addressable_shards": property(_shards_of, doc="The parts of the array, one for each device."),
+        "global_shards": property(_shards_of, doc="The parts of the array, one for each device."),
+        "addressable_data": lambda self, index: _shards_of(self)[index].data,
         "_committed": property(lambda self: id(self) in _places),
         "_check_if_deleted": _check_if_deleted,
         "__reduce__": lambda self: (_unpickled, (self._value, self.aval)),

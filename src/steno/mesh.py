@@ -1,4 +1,4 @@
-"""Meshes of devices, and how arrays lie on them: PartitionSpec, Sharding and its kinds. Every mesh of devices has one element."""
+"""Meshes of devices, and how arrays lie on them: PartitionSpec, Sharding and its kinds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, Final, final
 
 import numpy as np
 
-from steno.places import CPU, Device, Sharding, SingleDeviceSharding, memory_kind_of
+from steno.places import CPU, Device, Sharding, SingleDeviceSharding, all_devices, memory_kind_of
 
 
 class Space(enum.Enum):
@@ -24,7 +24,8 @@ class Space(enum.Enum):
 
 
 class AxisType(enum.Enum):
-    """Who decides how arrays lie along an axis of a mesh: the compiler, types, or the program. On one device they do not differ."""
+    """Who decides how arrays lie along an axis of a mesh: the compiler, types, or the program. As arrays lie whole in one memory, only
+    Manual differs."""
 
     Auto = enum.auto()
     Explicit = enum.auto()
@@ -313,14 +314,15 @@ class AbstractMesh(AnyMesh):
 
 @final
 class Mesh(AnyMesh):
-    """A mesh of devices with named axes; here every axis has size 1."""
+    """A mesh of devices with named axes."""
 
     def __init__(self, devices: Any, axis_names: Any, axis_types: Any = None) -> None:
         self.devices = np.asarray(devices, dtype=object)
         self.axis_names = _names_of_axes(axis_names, "Mesh")
         if self.devices.ndim != len(self.axis_names):
             raise ValueError(
-                f"Mesh requires the ndim of its devices ({self.devices.ndim}) to equal the number of axis names {self.axis_names}"
+                f"Mesh requires the ndim of its first argument, the devices ({self.devices.ndim}), to equal the number of axis names "
+                f"{self.axis_names}"
             )
         self.axis_sizes = self.devices.shape
         self.axis_types = _types_of_axes(self.axis_names, axis_types, AxisType.Auto, "Mesh")
@@ -340,9 +342,12 @@ class Mesh(AnyMesh):
 
     @property
     def device_ids(self) -> np.ndarray:
-        return np.zeros(self.devices.shape, np.int64)
+        return np.array([d.id for d in self.devices.flat], np.int64).reshape(self.devices.shape)
 
     is_multi_process = False
+
+    def _key(self) -> tuple[Any, ...]:
+        return *super()._key(), tuple(self.devices.flat)
 
     def update(self, devices: Any = None, axis_names: Any = None, axis_types: Any = None) -> Mesh:
         """A copy with some of devices, axis_names and axis_types changed."""
@@ -422,12 +427,30 @@ def get_abstract_mesh() -> AbstractMesh:
     return _current.mesh.abstract_mesh
 
 
-def make_mesh(axis_shapes: Sequence[int], axis_names: Sequence[str], axis_types: Any = None, *, devices: Any = None) -> Mesh:
-    """A mesh of the one device, of explicit axes if `axis_types` says nothing. ValueError if the shape asks for more."""
-    if int(math.prod(axis_shapes)) != 1:
-        raise ValueError(f"make_mesh: a mesh of shape {tuple(axis_shapes)} needs {math.prod(axis_shapes)} devices, there is one")
-    types = _types_of_axes(_names_of_axes(axis_names, "make_mesh"), axis_types, AxisType.Explicit, "make_mesh")
-    return Mesh(np.full(tuple(axis_shapes), CPU, dtype=object), axis_names, types)
+def make_mesh(axis_shapes: Sequence[int], axis_names: Sequence[Any], axis_types: Any = None, *, devices: Any = None) -> Mesh:
+    """A mesh of the first devices there are, or of `devices`, of explicit axes if `axis_types` says nothing. ValueError if there are not
+    enough."""
+    shape = tuple(map(int, axis_shapes))
+    given = all_devices() if devices is None else list(devices)
+    names = _names_of_axes(axis_names, "make_mesh")
+    if len(shape) != len(names):
+        raise ValueError(f"make_mesh: axis_shapes {shape} and axis_names {names} must have the same number of axes")
+    if len(given) < math.prod(shape) or (devices is not None and len(given) != math.prod(shape)):
+        raise ValueError(f"make_mesh: a mesh of shape {shape} needs {math.prod(shape)} devices, there {are(len(given))}")
+    types = _types_of_axes(names, axis_types, AxisType.Explicit, "make_mesh")
+    return Mesh(array_of_devices(given[: math.prod(shape)], shape), names, types)
+
+
+def are(n: int) -> str:
+    """`is one`, `are 8`."""
+    return "is one" if n == 1 else f"are {n}"
+
+
+def array_of_devices(devices: Sequence[Any], shape: Sequence[int]) -> np.ndarray:
+    """Devices as an array of this shape."""
+    out = np.empty(len(devices), dtype=object)
+    out[:] = devices
+    return out.reshape(tuple(shape))
 
 
 # Shardings
@@ -455,6 +478,8 @@ class NamedSharding(Sharding):
             if name in mesh.auto_axes:
                 raise ValueError(f"Unreduced axes can only refer to mesh axes of type Explicit or Manual, but {name!r} is Auto in {mesh}")
         self.mesh, self.spec = mesh, spec
+        if isinstance(mesh, Mesh) and mesh.axis_names:
+            self._device_assignment = tuple(mesh.devices.flat)
         self.memory_kind = memory_kind_of(memory_kind, "NamedSharding") or ("device" if isinstance(mesh, Mesh) else None)
 
     def with_memory_kind(self, kind: str) -> NamedSharding:
@@ -470,6 +495,38 @@ class NamedSharding(Sharding):
         if len(shape) < len(self.spec):
             scalars = " For scalars the PartitionSpec should be P()" if not shape else ""
             raise ValueError(f"{self!r} lays out {len(self.spec)} axes, but the value has rank {len(shape)}.{scalars}")
+        super().check_compatible_aval(shape)
+
+    def parts(self, ndim: int) -> tuple[int, ...]:
+        return tuple(math.prod(self.mesh.shape[n] for n in names) for names in self.names_of_axes(ndim))
+
+    def names_of_axes(self, ndim: int) -> list[tuple[Any, ...]]:
+        """For each axis of an array the axes of the mesh along which it is cut."""
+        entries = [p if isinstance(p, tuple) else () if p is None or p is _UNCONSTRAINED else (p,) for p in self.spec.partitions]
+        return entries + [()] * (ndim - len(entries))
+
+    @property
+    def is_fully_replicated(self) -> bool:
+        return all(self.mesh.shape[n] == 1 for n in self.spec.names())
+
+    def devices_indices_map(self, global_shape: Sequence[int]) -> dict[Device, tuple[slice, ...]]:
+        self.check_compatible_aval(global_shape)
+        if not isinstance(self.mesh, Mesh):
+            raise ValueError(f"{self!r}: an abstract mesh has no devices")
+        out = {}
+        for position in np.ndindex(self.mesh.devices.shape):
+            at = dict(zip(self.mesh.axis_names, position, strict=True))
+            index = []
+            for n, names in zip(global_shape, self.names_of_axes(len(global_shape)), strict=True):
+                parts = [self.mesh.shape[name] for name in names]
+                if math.prod(parts) == 1:
+                    index.append(slice(None))
+                    continue
+                size = n // math.prod(parts)
+                k = int(np.ravel_multi_index([at[name] for name in names], parts))
+                index.append(slice(k * size, (k + 1) * size))
+            out[self.mesh.devices[position]] = tuple(index)
+        return out
 
     @property
     def replicated_axes(self) -> frozenset[Any]:

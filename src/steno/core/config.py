@@ -70,8 +70,8 @@ class Knob:
             return bool(value)
         return value
 
-    def __call__(self, value: Any = True) -> _Override:
-        return _Override(self, self.check(value))
+    def __call__(self, new_val: Any = True) -> _Override:
+        return _Override(self, self.check(new_val))
 
     def get_global(self) -> Any:
         """The process's value, whatever this thread has set for itself."""
@@ -309,7 +309,7 @@ explicit_x64_dtypes = knob(
     choices=("warn", "error", "allow"), traced=True,
 )  # fmt: skip
 allow_f16_reductions = knob("allow_f16_reductions", True, "if not, a sum of 16-bit floats raises ValueError", traced=True)
-num_cpu_devices = knob("num_cpu_devices", -1, "accepted for compatibility: there is one device", choices=(-1, 1))
+num_cpu_devices = knob("num_cpu_devices", -1, "how many devices there are, by name: all of them are this CPU", parse=int)
 no_execution = knob("no_execution", False, "raise RuntimeError when a program would run", traced=True)
 no_tracing = knob("no_tracing", False, "raise when a function would be traced", traced=True)
 array_garbage_collection_guard = knob("array_garbage_collection_guard", None, "accepted for compatibility", parse=_none_or(str))

@@ -8,17 +8,19 @@ from typing import Any, Final
 
 import numpy as np
 
-from steno.places import CPU
+from steno.mesh import array_of_devices
+from steno.places import all_devices
 
 device_kind_handler_dict: Final[dict[str, Any]] = {}
 """What orders devices of a kind: CPUs stand in the order of their numbers."""
 
 
 def create_device_mesh(mesh_shape: Sequence[int], devices: Any = None, **options: Any) -> np.ndarray:
-    """The one device as an array of this shape. ValueError if the shape asks for more."""
-    if math.prod(mesh_shape) != 1:
-        raise ValueError(f"create_device_mesh: a mesh of shape {tuple(mesh_shape)} needs {math.prod(mesh_shape)} devices, there is one")
-    return np.full(tuple(mesh_shape), CPU, dtype=object)
+    """All devices, or those given, as an array of this shape. ValueError if the shape asks for more or fewer."""
+    given = all_devices() if devices is None else list(devices)
+    if math.prod(mesh_shape) != len(given):
+        raise ValueError(f"create_device_mesh: a mesh of shape {tuple(mesh_shape)} needs {math.prod(mesh_shape)} devices, got {len(given)}")
+    return array_of_devices(given, mesh_shape)
 
 
 def create_hybrid_device_mesh(mesh_shape: Sequence[int], dcn_mesh_shape: Sequence[int], devices: Any = None, **options: Any) -> np.ndarray:
