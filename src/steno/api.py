@@ -13,9 +13,9 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any, Final, final
 
-from steno import backends, monitoring, places, retrace
+from steno import backends, places, retrace
 from steno._native import ArrayImpl, JitEntry, JitFunction, config_token, current_trace, global_config_token
-from steno.core import source
+from steno.core import monitoring, source
 from steno.core.aval import is_value
 from steno.core.boundary import boundary
 from steno.core.config import config, disable_jit as _disable_jit, explain_cache_misses as _log_cache_misses
@@ -193,7 +193,7 @@ class Traces:
             _with_statics(fun, key), key.tree, key.avals, "jit", user_fun=fun, positions=key.dynamic if key.statics else None
         )
         seconds = retrace.now() - start
-        monitoring.record_event_duration_secs(monitoring.TRACE, seconds, fun_name=source.function_name(fun))
+        monitoring.traced(source.function_name(fun), seconds)
         program = Program(
             fun=weakly(fun),
             name=source.function_name(fun),
@@ -221,7 +221,7 @@ class Traces:
             del self.records[1]
         self.programs[key] = program
         program.record = record
-        if config._state.explain_cache_misses or config._state.log_compiles:
+        if config._state.explain_cache_misses:
             retrace.log(fun, record, self.records)
         return program
 
@@ -320,18 +320,14 @@ def _seen_code(fun: Any, traces: Traces) -> int:
 
 def _compile(program: Program, overrides: Mapping[str, Any] | None = None, *, options: Options) -> Any:
     """The backend's executable for a traced function. Warns of donations that cannot be used, naming the arguments."""
-    start = retrace.now()
     compiler_options = dict(options.compiler_options)
     if overrides:
         compiler_options.update(backends.check_options(overrides))
     program.usable = usable_donations(program)
-    executable = backends.current().compile(program.closed, donated=program.usable, options=tuple(compiler_options.items()))
-    seconds = retrace.now() - start
-    monitoring.record_event_duration_secs(monitoring.LOWER, 0.0, fun_name=program.name)  # lowering is a part of compiling
-    monitoring.record_event_duration_secs(monitoring.COMPILE, seconds, fun_name=program.name)
+    with monitoring.compilation(program.name) as timer:
+        executable = backends.current().compile(program.closed, donated=program.usable, options=tuple(compiler_options.items()))
     if program.record is not None:
-        program.record.compile_seconds += seconds
-    retrace.log_compilation(program.name, seconds)
+        program.record.compile_seconds += timer.seconds
     return executable
 
 
@@ -496,7 +492,7 @@ def jit(
     if isinstance(fun, staticmethod):
         raise TypeError(f"staticmethod arguments are not supported by jit: the staticmethod must be made of the jitted function, got {fun}")
     if getattr(getattr(fun, "__code__", None), "co_flags", 0) & _GENERATOR:
-        raise TypeError(f"jit: expected a function, got the generator function {fun}")
+        raise TypeError(f"Expected a function, got a generator function, which jit cannot trace: {fun}")
     options = _make_options(fun, static_argnums, static_argnames, donate_argnums, donate_argnames, keep_unused, inline, compiler_options)
     traces = _traces_of(fun, options)
     jitted = JitFunction(fun, functools.partial(_miss, traces, fun), options.static_argnums, options.static_argnames, options)

@@ -9,7 +9,7 @@ from steno.core import source
 from steno.core.aval import typeof
 from steno.core.jaxpr import DebugInfo
 from steno.core.on_demand import on_demand
-from steno.core.pytree import broadcast_prefix, prefix_errors
+from steno.core.pytree import broadcast_prefix, check_prefix
 from steno.extend.linear_util import Store, WrappedFun, transformation2, transformation_with_aux2
 from steno.tracing import argument_names
 from steno.tree_util import PyTreeDef, tree_flatten, tree_map, tree_structure, tree_unflatten
@@ -62,8 +62,7 @@ def flatten_axes(name: str, treedef: PyTreeDef, axis_tree: Any, *, kws: bool = F
     prefix."""
     full = tree_unflatten(treedef, [0] * treedef.num_leaves)
     entries = tree_map(_Entry, axis_tree, is_leaf=lambda a: a is None)  # None would be no leaf
-    for error in prefix_errors(entries, full):
-        raise error(name)
+    check_prefix(name, entries, full)
     return [e.axis for e in broadcast_prefix(entries, full)]
 
 

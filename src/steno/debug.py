@@ -44,11 +44,11 @@ class _Checker(string.Formatter):
         positional = [k for k in range(len(args)) if k not in used_args]
         named = [k for k in kwargs if k not in used_args]
         if positional or named:
-            what = [*(f"number {k}" for k in positional), *map(repr, named)]
+            kinds = [f"Unused {kind} arguments to `jax.{self.function}`: {list(unused)}" for kind, unused in
+                     (("positional", positional), ("keyword", named)) if unused]  # fmt: skip
             raise ValueError(
-                f"{self.function}: the format does not use the arguments {', '.join(what)}. Give a plain string with a place for each "
-                f"argument, "
-                f'like {self.function}("x = {{x}}", x=x), not an f-string.'
+                f'{"; ".join(kinds)}. The format must have a place for each argument, as in {self.function}("x = {{x}}", x=x). '
+                "You may be passing an f-string, which is filled in before the program runs."
             )
 
 
@@ -87,7 +87,8 @@ def _check_options_only(function: str, wanted: str, args: tuple[Any, ...], kwarg
     if args or kwargs:
         given = ", ".join([*map(repr, args), *(f"{k}={v!r}" for k, v in kwargs.items())])
         raise TypeError(
-            f"{function}: without {wanted}, a call takes options alone and gives a function of {wanted} and its arguments: got {given}"
+            f"{function.replace('.', '_')} received unexpected arguments in the two-call form: without {wanted}, the first call takes "
+            f"options alone, and gives a function of {wanted} and its arguments; got {given}"
         )
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final, final
 import numpy as np
 
 from steno._native import ArrayImpl, ShapedArray
-from steno.ad import DidntWant, DontWant, GradRef
+from steno.ad import DidntWant, DontWant, GradRef, GradValue
 from steno.core import dtypes, source
 from steno.core.aval import is_value, typeof
 from steno.core.boundary import boundary
@@ -19,7 +19,7 @@ from steno.core.jaxpr import ClosedJaxpr, DebugInfo, eval_jaxpr
 from steno.core.names import JVP, TRANSPOSE, named
 from steno.core.op import OPS
 from steno.core.pytree import broadcast_prefix, equality_errors, keystr, treedef_tuple
-from steno.core.refs import is_ref, is_ref_type
+from steno.core.refs import AbstractRef, is_ref, is_ref_type
 from steno.saveable import NotSaveable, check_restored, kept_arguments, restored, saveable_flags, verbatim
 from steno.tracing import argument_names, check_references
 from steno.transforms.backward import backward
@@ -114,10 +114,10 @@ def jvp(fun: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool = Fa
         )
     xs, tree = tree_flatten(tuple(primals))
     ts, tangent_tree = tree_flatten(tuple(tangents))
-    if tree != tangent_tree:
+    if tree != tangent_tree or isinstance(primals, tuple) is not isinstance(tangents, tuple):
         raise TypeError(
             "primal and tangent arguments to jax.jvp must have the same tree structure; primals have tree structure "
-            f"{tree} whereas tangents have tree structure {tangent_tree}."
+            f"{tree_structure(primals)} whereas tangents have tree structure {tree_structure(tangents)}."
         )
     xs = check_leaves(xs)
     check_distinct("jvp", fun, xs, tree)
@@ -323,13 +323,20 @@ class VJP(Partial):
         leaves, tree = tree_flatten(entries)
         if tree != pullback.in_tree:
             raise ValueError(
-                "unexpected tree structure in the arguments to a VJP function's `with_refs` method: there must be one entry for each array "
-                f"among the arguments of {pullback.program.debug_info.func_src_info}, of the structure {pullback.in_tree}, got {tree}"
+                "unexpected arguments of a VJP function's `with_refs` method: the tree structures differ. There must be one entry for each "
+                f"array among the arguments of {pullback.program.debug_info.func_src_info}, of the structure {pullback.in_tree}, got {tree}"
             )
         refs = [x for x in leaves if is_ref(x)]
         for x, a in zip(leaves, pullback.in_avals, strict=True):
             if is_ref(x) and (x.shape, x.dtype) != (a.shape, tangent_aval(a).dtype):
-                raise ValueError(f"with_refs: the reference for the gradient of an argument of type {a} is of type {x.aval}")
+                raise ValueError(
+                    f"with_refs: the gradient of an argument of type {a} requires a ref of type {AbstractRef(tangent_aval(a))}, got one of "
+                    f"type {x.aval}"
+                )
+            if is_ref_type(a) and isinstance(x, GradValue):
+                raise ValueError(
+                    f"with_refs: the gradient of a reference of type {a} can't be returned as a value: give a reference for it"
+                )
         kinds = tuple("ref" if is_ref(x) else "drop" if isinstance(x, DontWant) else "value" for x in leaves)
         return VJP(pullback.into(kinds), residuals, refs)
 
@@ -369,7 +376,8 @@ class Pullback(_Derivative):
         if self.kinds is not None:
             refs, *args = args  # type: ignore[assignment]
         if len(args) != 1:
-            raise TypeError(_MANY_COTANGENTS.format(fun=self.program.debug_info.func_src_info, n=len(args)))
+            info = self.program.debug_info
+            raise TypeError(_MANY_COTANGENTS.format(fun=info.func_name, where=info.func_src_info, n=len(args)))
         cts, tree = tree_flatten(args[0])
         if tree != self.out_tree:
             raise ValueError(self._wrong_tree(args[0]))
@@ -472,8 +480,8 @@ class _Leaf:
 
 
 _MANY_COTANGENTS: Final = """
-The function returned by `jax.vjp` applied to {fun} was called with {n} arguments,
-but it takes one: a cotangent of the function's result, with the result's structure.
+The function returned by `jax.vjp` applied to {fun} was called with {n} arguments
+(it was defined as {where}), but it takes one: a cotangent of the function's result, with the result's structure.
 For a function that returns a tuple (y, z) that is one tuple: f_vjp((y_bar, z_bar)), not f_vjp(y_bar, z_bar)."""
 
 

@@ -88,8 +88,8 @@ def _check_enough(argnums: int | tuple[int, ...], args: tuple[Any, ...]) -> None
 def _check_reverse_input(name: str, holomorphic: bool, allow_int: bool, x: Any) -> None:
     if is_ref(x):
         raise TypeError(
-            f"{name} cannot differentiate with respect to a reference to a mutable array (type {x.aval}): its gradient is accumulated in "
-            "another reference, which the `with_refs` method of what steno.vjp returns takes. References among other arguments are fine"
+            f"{name} cannot differentiate with respect to a Ref, a reference to a mutable array (type {x.aval}): its gradient is "
+            "accumulated in another reference, which the `with_refs` method of what steno.vjp returns takes. References among other arguments are fine"
         )
     d = x.dtype
     k = dtypes.kind(d)
@@ -143,9 +143,10 @@ def _check_scalar(y: Any) -> None:
     if not isinstance(y, ArrayImpl | Tracer):
         raise TypeError(f"{about}was {y}.")
     if y.shape != ():
+        one = "" if y.size != 1 else " take its one element with output.reshape(())" + (" or output[0]," if y.ndim == 1 else ",")
         raise TypeError(
-            f"{about}had shape: {y.shape}. To get the gradient, reduce the output to a scalar with output.sum(), or use jax.jacobian to "
-            "differentiate a function with a non-scalar output."
+            f"{about}had shape: {y.shape}. To get the gradient,{one} reduce the output to a scalar with output.sum(), or use jax.jacobian "
+            "to differentiate a function with a non-scalar output."
         )
 
 
@@ -244,7 +245,7 @@ def _basis(xs: Sequence[Any]) -> list[Any]:
         column = OPS["iota"](dtype=dtypes.int32, shape=shape, dimension=1, sharding=None)
         if begin:
             column = OPS["add"](column, typed_scalar(begin, dtypes.int32))
-        unit = OPS["convert_element_type"](OPS["eq"](row, column), new_dtype=x.dtype, weak_type=False, sharding=None)
+        unit = OPS["convert_element_type"](OPS["eq"](row, column), new_dtype=x.dtype, weak_type=x.weak_type, sharding=None)
         out.append(reshape(unit, (total, *x.shape)))
         begin += x.size
     return out

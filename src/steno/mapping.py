@@ -11,12 +11,12 @@ from typing import Any, Final
 from steno.core.aval import typeof
 from steno.core.boundary import boundary
 from steno.core.names import VMAP, named
-from steno.core.pytree import broadcast_prefix, prefix_errors
+from steno.core.pytree import broadcast_prefix, check_prefix
 from steno.derivatives import check_callable
 from steno.tracing import argument_names, check_references
 from steno.transforms.batching import batch_flat
 from steno.transforms.rules import Axis, as_array, insert_axis, move_axis, sum_over
-from steno.tree_util import PyTreeDef, tree_flatten, tree_leaves, tree_map, tree_unflatten
+from steno.tree_util import PyTreeDef, keystr, tree_flatten, tree_flatten_with_path, tree_leaves, tree_map, tree_unflatten
 
 
 def _is_none(x: Any) -> bool:
@@ -41,8 +41,7 @@ def _flat_axes(name: str, axes: Any, tree: Any) -> list[int | None]:
     """One axis for each leaf of `tree`. ValueError, with the path, if `axes` is no prefix of it."""
     # None is a leaf of `axes`, but none of `tree`
     axes = tree_map(lambda a: _UNMAPPED if a is None else a, axes, is_leaf=_is_none)
-    for error in prefix_errors(axes, tree):
-        raise error(f"vmap {name}")
+    check_prefix(f"vmap {name}", axes, tree)
     return [None if a == _UNMAPPED else int(a) for a in broadcast_prefix(axes, tree)]
 
 
@@ -86,7 +85,7 @@ def vmap(
         if isinstance(in_axes, tuple) and len(in_axes) != len(args):
             raise ValueError(
                 "vmap in_axes must be an int, None, or a tuple of entries corresponding to the positional arguments passed to the "
-                f"function, but got len(in_axes)={len(in_axes)}, len(args)={len(args)}."
+                f"function, but got len(in_axes)={len(in_axes)}, len(args)={len(args)}.{_note_of(kwargs)}"
             )
         leaves, tree = tree_flatten((args, kwargs))
         check_references(fun, leaves, lambda: argument_names(fun, tree), "vmap")
@@ -112,6 +111,12 @@ def vmap(
         )
 
     return mapped
+
+
+def _note_of(kwargs: dict[str, Any]) -> str:
+    if not kwargs:
+        return ""
+    return f" Note that the function was called with keyword arguments {sorted(kwargs)}: these are mapped along axis 0, not by in_axes."
 
 
 def _argument(x: Any) -> Any:
@@ -171,12 +176,13 @@ def _mapped_size(
         )
     if not sizes:
         raise ValueError("vmap must have at least one non-None value in in_axes or axis_size must be specified")
-    names = argument_names(fun, tree)
+    names = [*map("argument {}".format, argument_names(fun, tree)[: len(tree_leaves(args))])]
+    names += ["kwargs" + keystr(path) for path, _ in tree_flatten_with_path(kwargs)[0]]
     lines = ["vmap got inconsistent sizes for array axes to be mapped:"]
     if given is not None:
         lines.append(f"  * the `axis_size` argument was {given};")
     described = [
-        (x.shape[d], f"axis {d} of argument {name} of type {typeof(x).str_short()}")
+        (x.shape[d], f"axis {d} of {name} of type {typeof(x).str_short()}")
         for x, d, name in zip(values, dims, names, strict=True)
         if d is not None
     ]

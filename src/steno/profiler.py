@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, final
 
-from steno import monitoring
+from steno.core import monitoring
 from steno.core.on_demand import on_demand
 
 

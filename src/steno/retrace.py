@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from typing import Any, final
 
 from steno._native import ShapedArray
-from steno.core import source
-from steno.core.config import config
+from steno.core import monitoring, source
 from steno.core.record import field, record
 from steno.tracing import argument_names, leaf_paths, parameters
 from steno.tree_util import PyTreeDef, tree_unflatten
@@ -221,27 +220,11 @@ def _times(n: int) -> str:
     return {1: "once", 2: "twice"}.get(n, f"{n} times")
 
 
-def _warn(message: str, *args: Any) -> None:
-    import logging  # noqa: PLC0415  a tenth of the time that steno's import takes, for messages that are rarely asked for
-
-    logging.getLogger("steno").warning(message, *args)
-
-
 def log(fun: Any, record: TraceRecord, records: Sequence[TraceRecord]) -> None:
-    """Logs a trace at WARNING if the configuration asks for it."""
-    state = config._state
-    if state.explain_cache_misses:
-        _warn("TRACING CACHE MISS at %s\n  %s: %s", record.call, record.function, record.reason)
-        for a in advice(fun, records):
-            _warn("advice: %s", a)
-    if state.log_compiles:
-        _warn("Finished tracing %s in %s", record.function, _milliseconds(record.trace_seconds))
-
-
-def log_compilation(name: str, seconds: float) -> None:
-    """Logs a compilation at WARNING if the configuration asks for it."""
-    if config._state.log_compiles:
-        _warn("Finished compiling %s in %s", name, _milliseconds(seconds))
+    """Logs a trace and its reason at WARNING."""
+    monitoring.log("TRACING CACHE MISS at %s\n  %s: %s", record.call, record.function, record.reason, warn=True)
+    for a in advice(fun, records):
+        monitoring.log("advice: %s", a, warn=True)
 
 
 def now() -> float:

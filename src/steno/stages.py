@@ -287,10 +287,8 @@ class Lowered(Stage):
         return f"{text}\n{locations_text(closed, self._program.name)}" if debug_info else text
 
     def compiler_ir(self, dialect: str | None = None) -> Any:
-        """The program at a level, as text. ValueError for XLA's languages."""
-        if dialect in self.OTHERS:
-            raise ValueError(f"compiler_ir: there is no {dialect}; the levels are {', '.join(self.LEVELS)}")
-        return self.as_text(dialect)
+        """The program at a level, as text; None for XLA's languages, which it is never written in."""
+        return None if dialect in self.OTHERS else self.as_text(dialect)
 
     def cost_analysis(self) -> dict[str, float]:
         """Estimates: `flops`, and `bytes accessed` by arguments and results."""
@@ -323,8 +321,8 @@ class Compiled(Stage):
             )
         if any(isinstance(x, Tracer) for x in leaves):
             raise TypeError(
-                "Cannot apply transformations to a function lowered and compiled for a particular signature: "
-                f"an argument of {self._program.name} is a traced array"
+                "Cannot apply JAX transformations to a function lowered and compiled for a particular signature. Detected an argument of "
+                f"{self._program.name} that is a {next(type(x).__name__ for x in leaves if isinstance(x, Tracer))}"
             )
         given = argument_avals(self._program.fun() or self._program.name, leaves, tree, self._program.positions)
         wanted = self._program.closed.in_avals

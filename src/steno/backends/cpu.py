@@ -12,6 +12,7 @@ import numpy as np
 from steno._native import ArrayImpl, Executable
 from steno.backends.state import compile_stateful, single_op
 from steno.compiler.pipeline import Compiled, compile_jaxpr
+from steno.core import monitoring
 from steno.core.aval import ShapedArray, typeof
 from steno.core.dtypes import float0
 from steno.core.interpret import to_array, to_ndarray
@@ -139,7 +140,8 @@ def eager(op: Op, args: Sequence[Any], params: dict[str, Any]) -> Any:
     except TypeError:  # a parameter that cannot be hashed: compiled each time
         executable, key = None, None
     if executable is None:
-        executable = compile(single_op(op, avals, params), quick=op.subprograms is None)
+        with monitoring.compilation(params["name"] if op.name == "jit" else op.name):
+            executable = compile(single_op(op, avals, params), quick=op.subprograms is None)
         if key is not None:
             with _lock:
                 if len(cache) >= _EAGER_LIMIT:

@@ -311,7 +311,7 @@ explicit_x64_dtypes = knob(
 allow_f16_reductions = knob("allow_f16_reductions", True, "if not, a sum of 16-bit floats raises ValueError", traced=True)
 num_cpu_devices = knob("num_cpu_devices", -1, "how many devices there are, by name: all of them are this CPU", parse=int)
 no_execution = knob("no_execution", False, "raise RuntimeError when a program would run", traced=True)
-no_tracing = knob("no_tracing", False, "raise when a function would be traced", traced=True)
+no_tracing = knob("no_tracing", False, "raise when a function would be traced")
 array_garbage_collection_guard = knob("array_garbage_collection_guard", None, "accepted for compatibility", parse=_none_or(str))
 pprint_use_color = knob("pprint_use_color", False, "accepted for compatibility: jaxprs print without colour")
 remove_size_one_mesh_axis_from_type = knob("remove_size_one_mesh_axis_from_type", False, "accepted for compatibility")

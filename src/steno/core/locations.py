@@ -40,11 +40,10 @@ def _nested(e: JaxprEqn) -> Iterator[tuple[str, Jaxpr]]:
         for k, branch in enumerate(e.params["branches"]):
             yield f"cond/branch_{k}_fun", open_jaxpr(branch)
         return
-    again = "/rematted_computation" if e.params.get("differentiated") else ""
     parts = _PARTS.get(e.op.name, {})
     for key, value in e.params.items():
         for inner in subjaxprs({key: value}):
-            yield parts.get(key, e.op.name + again), open_jaxpr(inner)
+            yield parts.get(key, e.op.name), open_jaxpr(inner)
 
 
 def locations_text(program: Jaxpr | ClosedJaxpr, name: str) -> str:

@@ -486,6 +486,16 @@ def prefix_errors(prefix_tree: Any, full_tree: Any, is_leaf: IsLeaf = None) -> l
     return [functools.partial(_prefix_error, d) for d in _compare_nodes((), prefix_tree, full_tree, True, is_leaf)]
 
 
+def check_prefix(name: str, prefix_tree: Any, full_tree: Any, is_leaf: IsLeaf = None) -> None:
+    """ValueError, with all the places, unless `prefix_tree`, called `name`, is a prefix of `full_tree`."""
+    errors = [str(error(name)) for error in prefix_errors(prefix_tree, full_tree, is_leaf)]
+    if errors:
+        raise ValueError(
+            f"{name} specification must be a tree prefix of the corresponding value; it is none. Mismatch details ({len(errors)} found):\n"
+            + "\n".join(errors)
+        )
+
+
 def _prefix_error(difference: _Difference, name: str) -> ValueError:
     first, second = difference.first, difference.second
     where = f"{name}{keystr(difference.path)}"

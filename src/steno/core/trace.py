@@ -408,13 +408,13 @@ class JaxprTrace(Trace):
             "Encountered an unexpected tracer. A function transformed by JAX had a side effect, allowing for a reference to an "
             f"intermediate value with type {tracer.aval.str_short()} wrapped in a DynamicJaxprTracer to escape the scope of the "
             "transformation.",
-            "A tracer stands for a value only while its function is traced: return such values from the function instead of storing them "
-            "in a global variable, an attribute, a closure or a container that outlives the call.",
+            "A tracer stands for a value only while its function is traced: return such values from the function instead of saving them to "
+            "global state, an attribute, a closure or a container that outlives the call.",
             f"The function being traced when the value leaked was {info.func_src_info} traced for {info.traced_for}.",
         ]
         made = self._equation_of(tracer.atom)
         if made is not None and made.place is not None:
-            lines.append(f"The leaked value was made by {made.op.name} here: {source.summary(made.place)}{_line_of(made.place)}")
+            lines.append(f"The leaked value was created on line {source.summary(made.place)} by {made.op.name}{_line_of(made.place)}")
         elif tracer.atom in self.invars:
             lines.append(f"The leaked value is the argument {info.arg_name(self.invars.index(tracer.atom))} itself.")
         lines.append("To find the leak when it happens, set JAX_CHECK_TRACER_LEAKS=1 or use `with jax.checking_leaks():`.")
@@ -439,7 +439,7 @@ def escaped(tracer: Tracer) -> UnexpectedTracerError:
     if isinstance(trace, JaxprTrace):
         return trace.escaped(tracer)
     made = trace.place_of(tracer)
-    where = "" if made is None else f"\nThe leaked value was made here: {source.summary(made)}{_line_of(made)}"
+    where = "" if made is None else f"\nThe leaked value was created on line {source.summary(made)}{_line_of(made)}"
     return UnexpectedTracerError(
         f"Encountered an unexpected tracer. A value of type {tracer.aval.str_short()} of a {trace!r} was used outside of the function "
         f"that was transformed: return such values from the function instead of storing them.{where}"

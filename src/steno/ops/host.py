@@ -301,7 +301,17 @@ def _callback_samples(**params: Any) -> Callable[[], Iterable[Any]]:
 
 
 def _pure_jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
-    raise ValueError("pure_callback: Python functions have no derivative (JVP); give the function that calls it one with custom_jvp")
+    raise ValueError(
+        "Pure callbacks do not support JVP. pure_callback calls Python, which has no derivative: give the function that calls it one with "
+        "custom_jvp"
+    )
+
+
+def _no_transpose(what: str) -> Callable[..., Any]:
+    def transpose(cts: Sequence[Any], *args: Any, **params: Any) -> Any:
+        raise ValueError(f"{what} callbacks do not support transpose: Python functions are linear in nothing that is known")
+
+    return transpose
 
 
 def _pure_batch(
@@ -325,7 +335,7 @@ def _pure_batch(
         args = [x if d is None else to_front(x, d, size) for x, d in zip(args, dims, strict=True)]
     else:
         raise NotImplementedError(
-            f"vmap of pure_callback: say how with vmap_method='sequential', 'sequential_unrolled', 'expand_dims', 'broadcast_all' or "
+            f"vmap is only supported for a pure_callback that says how, with vmap_method='sequential', 'sequential_unrolled', 'expand_dims', 'broadcast_all' or "
             f"'legacy_vectorized', got {vmap_method!r}"
         )
     avals = batched_avals(result_avals, size)
@@ -341,13 +351,17 @@ pure_callback = Op(
     multiple_results=True,
     samples=_callback_samples(vmap_method=None),
     jvp=_pure_jvp,
+    transpose=_no_transpose("Pure"),
     batch=_pure_batch,
 )
 """callback, result_avals, sharding, vmap_method. Without effects: may run any number of times, also none."""
 
 
 def _io_jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
-    raise ValueError("io_callback: Python functions have no derivative (JVP); stop_gradient of the arguments gives it values alone")
+    raise ValueError(
+        "IO callbacks do not support JVP. io_callback calls Python, which has no derivative: stop_gradient of the arguments gives it values "
+        "alone"
+    )
 
 
 def _io_batch(
@@ -361,7 +375,7 @@ def _io_batch(
     **params: Any,
 ) -> tuple[list[Any], list[int]]:
     if ordered:
-        raise ValueError("vmap of io_callback: ordered callbacks cannot be mapped; there is no order among the elements of a batch")
+        raise ValueError("Cannot `vmap` ordered IO callback: there is no order among the elements of a batch")
     mapped = ForEach("io_callback", callback, axis.size, tuple(dims), result_avals)
     avals = batched_avals(result_avals, axis.size)
     out = _bind(io_callback, args, {"callback": mapped, "result_avals": avals, "ordered": ordered, **params}, avals)
@@ -377,6 +391,7 @@ io_callback = Op(
     multiple_results=True,
     samples=_callback_samples(ordered=False),
     jvp=_io_jvp,
+    transpose=_no_transpose("IO"),
     batch=_io_batch,
 )
 """callback, result_avals, sharding, ordered. Runs once for each evaluation, in program order among ordered ones."""

@@ -41,6 +41,9 @@ class BatchTracer(Tracer):
         self._trace = trace
         self.value, self.dim = value, dim
 
+    def __repr__(self) -> str:
+        return f"VmapTracer(aval={self.aval}, batched={typeof(self.value)})"
+
 
 register_aval_type(BatchTracer)
 

@@ -28,11 +28,19 @@ class JVPTracer(Tracer):
         self._trace = trace
         self.primal, self.tangent = primal, tangent
 
+    def __repr__(self) -> str:
+        return f"JVPTracer(primal={shown(self.primal)}, tangent={shown(self.tangent)})"
+
     def _known(self) -> Any:
         return known_value(self.primal)
 
 
 register_aval_type(JVPTracer)
+
+
+def shown(x: Any) -> str:
+    """A part of a tracer, in its repr."""
+    return repr(x) if isinstance(x, Tracer) else str(x)
 
 
 def table_of_places() -> dict[int, Any] | None:

@@ -14,7 +14,7 @@ from steno.core.op import Op
 from steno.core.record import record
 from steno.core.trace import JaxprTrace, JitTracer, Trace, Tracer, check_leaks, register_aval_type
 from steno.transforms.discharge import call_on_values, pure, works_on_refs
-from steno.transforms.forward import check_tangents, explain_inner, known_value, missing_jvp, split_tangents, table_of_places
+from steno.transforms.forward import check_tangents, explain_inner, known_value, missing_jvp, shown, split_tangents, table_of_places
 from steno.transforms.partial import PartialTrace
 from steno.transforms.programs import Flags, Split, anonymous, flags, remembered, remove_dead, split_program
 from steno.transforms.rules import Zero, instantiate, rule_of, tangent_aval, typeof, zero_of
@@ -31,6 +31,9 @@ class LinearizeTracer(Tracer):
         self.aval = typeof(primal)
         self._trace = trace
         self.primal, self.tangent = primal, tangent
+
+    def __repr__(self) -> str:
+        return f"GradTracer(primal={shown(self.primal)}, typeof(tangent)={self.tangent.aval.str_short(short_dtypes=True)})"
 
     def _known(self) -> Any:
         return known_value(self.primal)

@@ -11,6 +11,7 @@ from typing import Any, Final, final
 from steno._native import ShapedArray, current_trace
 from steno.core.interpret import interpret
 from steno.core.jaxpr import ClosedJaxpr, JaxprEqn, Literal, dce_jaxpr, eval_jaxpr, literal_value
+from steno.core.names import named
 from steno.core.op import Op
 from steno.core.record import record
 from steno.core.trace import trace_to_jaxpr
@@ -183,7 +184,8 @@ def _rematerialised(split: Split, results: int, policy: Policy) -> tuple[ClosedJ
     count, more, found = len(known.in_avals), len(cut.kept), len(split.residuals)
 
     def second(*args: Any) -> list[Any]:
-        out = eval_jaxpr(cut.again.jaxpr, cut.again.consts, *args[: count + more])
+        with named("rematted_computation"):
+            out = eval_jaxpr(cut.again.jaxpr, cut.again.consts, *args[: count + more])
         return eval_jaxpr(rest.jaxpr, rest.consts, *split.residual_values(args, out), *args[count + more :])
 
     own = rest.in_avals[found:]
@@ -297,3 +299,5 @@ remat = Op(
 )
 """A call of `jaxpr`. `differentiated`: it is part of a backward pass, and computes again what it needs; with `prevent_cse` it may not use
 what has been computed already."""
+
+remat.def_impl(lambda *args, jaxpr, **_: eval_jaxpr(jaxpr.jaxpr, jaxpr.consts, *args))  # op by op: to compile it would not pay
