@@ -89,7 +89,8 @@ def test_print_uses_the_options_of_the_trace(capsys: Any) -> None:
 @pytest.mark.parametrize(
     ("fmt", "args", "kwargs", "error", "words"),
     [
-        ("x", (X,), {}, ValueError, r"positional arguments .*\[0\]"), ("{x}", (), {"x": X, "y": 1}, ValueError, "'y'"), ("{}", (), {}, IndexError, None),
+        ("x", (X,), {}, ValueError, r"positional arguments .*\[0\]"), ("{x}", (), {"x": X, "y": 1}, ValueError, "'y'"),
+        ("{}", (), {}, IndexError, None),
         ("{x}", (1,), {}, KeyError, "x"),
         (3, (), {}, TypeError, "must be a string"), ("{", (1,), {}, ValueError, None), ("{} {0}", (1,), {}, ValueError, None),
     ],

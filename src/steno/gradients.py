@@ -89,7 +89,8 @@ def _check_reverse_input(name: str, holomorphic: bool, allow_int: bool, x: Any) 
     if is_ref(x):
         raise TypeError(
             f"{name} cannot differentiate with respect to a Ref, a reference to a mutable array (type {x.aval}): its gradient is "
-            "accumulated in another reference, which the `with_refs` method of what steno.vjp returns takes. References among other arguments are fine"
+            "accumulated in another reference, which the `with_refs` method of what steno.vjp returns takes. References among other "
+            "arguments are fine"
         )
     d = x.dtype
     k = dtypes.kind(d)

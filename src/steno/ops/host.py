@@ -335,8 +335,8 @@ def _pure_batch(
         args = [x if d is None else to_front(x, d, size) for x, d in zip(args, dims, strict=True)]
     else:
         raise NotImplementedError(
-            f"vmap is only supported for a pure_callback that says how, with vmap_method='sequential', 'sequential_unrolled', 'expand_dims', 'broadcast_all' or "
-            f"'legacy_vectorized', got {vmap_method!r}"
+            "vmap is only supported for a pure_callback that says how: vmap_method='sequential', 'sequential_unrolled', 'expand_dims', "
+            f"'broadcast_all' or 'legacy_vectorized', got {vmap_method!r}"
         )
     avals = batched_avals(result_avals, size)
     out = _bind(pure_callback, args, {"callback": callback, "result_avals": avals, "vmap_method": vmap_method, **params}, avals)
@@ -359,8 +359,8 @@ pure_callback = Op(
 
 def _io_jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
     raise ValueError(
-        "IO callbacks do not support JVP. io_callback calls Python, which has no derivative: stop_gradient of the arguments gives it values "
-        "alone"
+        "IO callbacks do not support JVP. io_callback calls Python, which has no derivative: stop_gradient of the arguments gives it "
+        "values alone"
     )
 
 
