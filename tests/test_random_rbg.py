@@ -7,6 +7,7 @@ import pytest
 
 import steno as jax
 import steno.numpy as jnp
+from steno.extend.random import define_prng_impl
 
 IMPLS = ("rbg", "unsafe_rbg")
 
@@ -172,3 +173,50 @@ def test_streams_of_blocks(impl: str) -> None:
     assert (keys == keys).all() and not (keys == keys[::-1]).any()
     raw = jax.random.PRNGKey(3, impl=impl)
     assert raw.shape == (len(seed),) and words(jax.random.wrap_key_data(raw, impl=impl)) == raw.tolist()
+
+
+def test_a_generator_of_ones_own() -> None:
+    """Two threefry keys side by side, of which the first one draws."""
+    words_ = jax.random.key_data
+
+    def one(w):
+        return jax.random.wrap_key_data(w, impl="threefry2x32")
+
+    impl = define_prng_impl(
+        key_shape=(2, 2),
+        seed=lambda s: jnp.stack([words_(jax.random.key(s, impl="threefry2x32"))] * 2),
+        split=lambda w, shape: jnp.stack([words_(jax.random.split(one(k), shape)) for k in w], axis=len(shape)),
+        random_bits=lambda w, width, shape: jax.random.bits(one(w[0]), shape, f"uint{width}"),
+        fold_in=lambda w, data: jnp.stack([words_(jax.random.fold_in(one(k), data)) for k in w]),
+        tag="twice",
+    )
+    key, single = jax.random.key(3, impl=impl), jax.random.key(3, impl="threefry2x32")
+    assert str(key.dtype) == "key<twice>" and words(key) == [words(single)] * 2 and jax.random.key_impl(key) is impl
+    np.testing.assert_array_equal(jax.random.normal(key, (3,)), jax.random.normal(single, (3,)))
+    keys = jax.jit(lambda k: jax.random.split(k, 2))(key)
+    assert words(jax.vmap(lambda k: jax.random.fold_in(k, 7))(keys))[1] == [words(jax.random.fold_in(jax.random.split(single)[1], 7))] * 2
+    assert (jax.random.wrap_key_data(words_(keys), impl=impl) == keys).all()
+    with pytest.raises(NotImplementedError, match="words"):
+        define_prng_impl(key_shape=(3,), seed=id, split=id, random_bits=id, fold_in=id)
+    with pytest.raises(TypeError, match="trailing shape"):
+        jax.random.wrap_key_data(jnp.zeros(4, "uint32"), impl=impl)
+
+
+def test_out_sharding() -> None:
+    sharding = jax.sharding.NamedSharding(jax.make_mesh((1,), ("x",)), jax.sharding.PartitionSpec("x"))
+    key = jax.random.key(0)
+    for draw in (jax.random.normal, jax.random.uniform, jax.random.bits, lambda k, s, **o: jax.random.permutation(k, 4, **o)):
+        assert draw(key, (4,), out_sharding=sharding).sharding == sharding
+        assert jax.jit(lambda k, draw=draw: draw(k, (4,), out_sharding=sharding))(key).shape == (4,)
+
+
+def test_errors_of_arguments() -> None:
+    key = jax.random.key(0)
+    for args, named, message in (
+        ((), {}, "missing a required argument: 'b'"),
+        ((1.0,), {"mode": "low"}, "unexpected keyword argument 'mode'"),
+        ((1.0,), {"b": 2.0}, "multiple values for argument 'b'"),
+        ((1.0, (), float, 3), {}, "too many positional arguments"),
+    ):
+        with pytest.raises(TypeError, match=message):
+            jax.random.pareto(key, *args, **named)

@@ -55,8 +55,12 @@ COMPLEX: Final = (complex64, complex128)
 INTEGERS: Final = SIGNED + UNSIGNED
 ALL: Final = (bool_, *INTEGERS, *FLOATS, *COMPLEX)
 
+# dtypes that there are no arrays of: they have limits, kinds and promotions. Older versions of ml_dtypes lack integers of one bit.
+ONE_BIT: Final = tuple(np.dtype(getattr(ml_dtypes, name)) for name in ("int1", "uint1") if hasattr(ml_dtypes, name))
+SIX_BITS: Final = (np.dtype(ml_dtypes.float6_e2m3fn), np.dtype(ml_dtypes.float6_e3m2fn))
+
 _VALID: Final = frozenset((*ALL, float0))
-_BITS: Final = {int2: 2, uint2: 2, int4: 4, uint4: 4, float4_e2m1fn: 4}
+_BITS: Final = {int2: 2, uint2: 2, int4: 4, uint4: 4, float4_e2m1fn: 4, **dict.fromkeys(ONE_BIT, 1), **dict.fromkeys(SIX_BITS, 6)}
 
 
 class extended(np.generic):
@@ -73,30 +77,30 @@ class KeyDType:
 
     `tag` is the short name in `key<tag>`, `impl` the implementation's name as `steno.random.key(impl=...)` takes it, `words` the number of
     uint32 of one key (1, 2 or 4), `host` the dtype of keys in the ndarrays that oracles see: uint64 for the default implementation, one or
-    two integers as fields named by the tag for the others."""
+    two integers as fields named by the tag for the others; `key_shape` the shape of one key's words, `made` the functions of an
+    implementation that a user defined, else None."""
 
-    __slots__ = ("__weakref__", "host", "impl", "itemsize", "name", "tag", "words")
+    __slots__ = ("__weakref__", "host", "impl", "itemsize", "key_shape", "made", "name", "tag", "words")
     type = prng_key
     kind = "V"
     _all: dict[str, KeyDType] = {}
 
-    def __init__(self, tag: str, impl: str, words: int) -> None:
-        self.tag, self.impl, self.words = tag, impl, words
+    def __init__(self, tag: str, impl: str, words: int, key_shape: tuple[int, ...] | None = None, made: Any = None) -> None:
+        self.tag, self.impl, self.words, self.made = tag, impl, words, made
+        self.key_shape = (words,) if key_shape is None else key_shape
         self.name = f"key<{tag}>"
         self.itemsize = 4 * words
         columns = [(f"{tag}{k}", np.uint64 if words > 1 else np.uint32) for k in range(max(words // 2, 1))]
         self.host = np.dtype(np.uint64 if tag == "fry" else columns)
-        self._all[tag] = self
-
-    @property
-    def key_shape(self) -> tuple[int, ...]:
-        """The shape of one key's words."""
-        return (self.words,)
+        if made is None:
+            self._all[tag] = self
 
     def __repr__(self) -> str:
         return self.name
 
     def __reduce__(self) -> Any:
+        if self.made is not None:
+            raise TypeError(f"{self.name} cannot be pickled: it is the dtype of a PRNG implementation that a program defined")
         return _key_dtype, (self.tag,)
 
 
@@ -243,11 +247,8 @@ def issubdtype(a: Any, b: Any) -> bool:
     if ta is tb or tb is np.generic:
         return True
     d: Any = None if issubclass(ta, extended) or ta in (np.number, np.generic) else _maybe_dtype(ta)
-    if d in INTEGERS and d.itemsize == 1 and d not in (int8, uint8):
-        base: Any = np.signedinteger if d in SIGNED else np.unsignedinteger
-        return issubclass(base, tb)
-    if d in FLOATS and d not in (float16, float32, float64):
-        return issubclass(np.floating, tb)
+    if d in _KIND:  # the types of ml_dtypes have no place in NumPy's hierarchy
+        return issubclass({"i": np.signedinteger, "u": np.unsignedinteger, "f": np.floating}[kind(d)], tb)
     return issubclass(ta, tb)
 
 
@@ -270,7 +271,7 @@ _finfo_cache: dict[Any, Any] = {}
 def finfo(dtype: Any) -> Any:
     """Limits of a floating-point or complex dtype. Python's `float` counts as float64."""
     d = _dtype_or_of(dtype)
-    if d in NARROW_FLOATS or d in (bfloat16, float16, float32, float64) or d in COMPLEX:
+    if d in _KIND and kind(d) in "fc":
         info = _finfo_cache.get(d)
         if info is None:
             info = _finfo_cache[d] = ml_dtypes.finfo(d)
@@ -281,7 +282,7 @@ def finfo(dtype: Any) -> Any:
 def iinfo(dtype: Any) -> Any:
     """Limits of an integer dtype. Python's `int` counts as int64."""
     d = _dtype_or_of(dtype)
-    if d not in INTEGERS:
+    if d not in _KIND or kind(d) not in "iu":
         raise ValueError(f"Invalid integer data type {d.kind!r}.")
     return ml_dtypes.iinfo(d)
 
@@ -293,7 +294,7 @@ def kind(dtype: Any) -> str:
 
 _KIND: Final = {
     bool_: "b", float0: "0", **dict.fromkeys(SIGNED, "i"), **dict.fromkeys(UNSIGNED, "u"), **dict.fromkeys(FLOATS, "f"),
-    **dict.fromkeys(COMPLEX, "c"),
+    **dict.fromkeys(COMPLEX, "c"), **dict.fromkeys(SIX_BITS, "f"), **{d: d.name[0] for d in ONE_BIT},
 }  # fmt: skip
 
 
@@ -360,16 +361,16 @@ Node = Any  # a dtype, or int, float, complex for the weak types
 
 _STANDARD: Final[dict[Node, tuple[Node, ...]]] = {
     bool_: (int,),
-    int: (uint8, int8, uint2, uint4, int2, int4),
+    int: (uint8, int8, uint2, uint4, int2, int4, *ONE_BIT),
     uint8: (int16, uint16), uint16: (int32, uint32), uint32: (int64, uint64), uint64: (float,),
     int8: (int16,), int16: (int32,), int32: (int64,), int64: (float,),
-    float: (*NARROW_FLOATS, bfloat16, float16, complex),
+    float: (*NARROW_FLOATS, *SIX_BITS, bfloat16, float16, complex),
     bfloat16: (float32,), float16: (float32,), float32: (float64, complex64), float64: (complex128,),
     complex: (complex64,), complex64: (complex128,),
 }  # fmt: skip
 _STRICT: Final[dict[Node, tuple[Node, ...]]] = {
-    int: (*INTEGERS, float),
-    float: (*FLOATS, complex),
+    int: (*INTEGERS, *ONE_BIT, float),
+    float: (*FLOATS, *SIX_BITS, complex),
     complex: COMPLEX,
 }
 
@@ -382,7 +383,7 @@ def _upper_bounds(edges: dict[Node, tuple[Node, ...]]) -> dict[Node, frozenset[N
             bounds[n] = frozenset((n,)).union(*(visit(m) for m in edges.get(n, ())))
         return bounds[n]
 
-    for n in (*ALL, int, float, complex):
+    for n in (*ALL, *ONE_BIT, *SIX_BITS, int, float, complex):
         visit(n)
     return bounds
 
@@ -413,11 +414,16 @@ def _no_path(mode: str, nodes: frozenset[Node]) -> TypePromotionError:
             f"{message} when jax_numpy_dtype_promotion=strict. Convert the inputs to one type with x.astype(...), "
             "or set jax_numpy_dtype_promotion=standard."
         )
-    small = next((n for n in nodes if n in NARROW_FLOATS or n in (int2, int4, uint2, uint4)), None)
-    reason = f" {names}: {small} is not converted implicitly." if small is not None else ""
+    small = next((n for n in nodes if n in _SMALL), None)
+    reason = (
+        ""
+        if small is None
+        else f" {itemsize_bits(small)}-bit {'floats' if is_float(small) else 'integers'} do not support implicit promotion."
+    )
     return TypePromotionError(f"{message}.{reason} Convert explicitly, for example with x.astype('float32')")
 
 
+_SMALL: Final = frozenset((*NARROW_FLOATS, *SIX_BITS, *ONE_BIT, int2, int4, uint2, uint4))
 _DEFAULT: Final = {"i": int64, "u": uint64, "f": float64, "c": complex128}
 _WEAK: Final = {int: int64, float: float64, complex: complex128}
 _PYTHON_NODE: Final[dict[type, Node]] = {bool: bool_, int: int, float: float, complex: complex}
@@ -453,7 +459,7 @@ def _promote(types: tuple[tuple[Any, bool], ...], mode: str) -> tuple[Any, bool]
         if not (weak and mode == "strict" and len(types) > 1) or only == bool_ or isinstance(only, KeyDType):
             return only, weak and only != bool_
     if float0 in dtypes:
-        raise TypeError("an operand has dtype float0: the derivative of what is not differentiable holds no values, and no op takes it")
+        raise TypeError("float0s do not support any operations by design: the derivative of what is not differentiable holds no values")
     if bad := next((d for d in dtypes if isinstance(d, KeyDType) or d == float0), None):
         raise ValueError(f"dtype={bad} is not a valid dtype for JAX type promotion.")
     if weak and mode == "standard":

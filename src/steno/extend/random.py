@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, final
 
 import numpy as np
 
@@ -18,9 +20,44 @@ threefry_prng_impl, rbg_prng_impl, unsafe_rbg_prng_impl = dtypes.key_fry, dtypes
 """Generators, by the dtypes of their keys."""
 
 
+@final
+@dataclass(frozen=True, eq=False)
+class _Functions:
+    """Of an implementation: of the words of one key."""
+
+    seed: Callable[[Any], Any]
+    split: Callable[[Any, tuple[int, ...]], Any]
+    random_bits: Callable[[Any, int, tuple[int, ...]], Any]
+    fold_in: Callable[[Any, Any], Any]
+
+
+def define_prng_impl(
+    *,
+    key_shape: tuple[int, ...],
+    seed: Callable[[Any], Any],
+    split: Callable[[Any, tuple[int, ...]], Any],
+    random_bits: Callable[[Any, int, tuple[int, ...]], Any],
+    fold_in: Callable[[Any, Any], Any],
+    name: str = "<unnamed>",
+    tag: str = "?",
+) -> Any:
+    """A generator of random bits by functions of uint32 arrays of the shape `key_shape`, the words of one key; to be passed as `impl`.
+
+    seed         (integer scalar) --> the words of a key
+    split        (words, shape) --> the words of new keys: shape + key_shape
+    random_bits  (words, bit_width, shape) --> unsigned integers
+    fold_in      (words, uint32 scalar) --> the words of another key
+
+    NotImplementedError unless a key has 1, 2 or 4 words."""
+    words = math.prod(key_shape)
+    if words not in (1, 2, 4):
+        raise NotImplementedError(f"define_prng_impl: keys have 1, 2 or 4 words, got the key_shape {key_shape}")
+    return dtypes.KeyDType(tag, name, words, tuple(key_shape), _Functions(seed, split, random_bits, fold_in))
+
+
 def seed_with_impl(impl: Any, seeds: Any) -> Any:
     """The key of a generator for a seed."""
-    return key(seeds, impl=impl.impl if isinstance(impl, dtypes.KeyDType) else impl)
+    return key(seeds, impl=impl)
 
 
 def random_seed(seeds: Any, impl: Any) -> Any:

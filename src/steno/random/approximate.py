@@ -18,7 +18,7 @@ from typing import Any, Final
 import numpy as np
 
 from steno import lax, numpy as jnp
-from steno.random.continuous import _exponential, _normal
+from steno.random.continuous import exponential, normal
 from steno.random.keys import Array, Shape, pair
 
 _SHIFT: Final = 4
@@ -46,16 +46,16 @@ def log_gamma_numbers(key: Array, a: Array, shape: Shape) -> Array:
     of_normal, of_powers = pair(key)
     raised = a + _SHIFT
     v = 1 / (2 * raised)
-    x = _normal(of_normal, shape=shape, dtype=a.dtype) * jnp.sqrt(v)
+    x = normal(of_normal, shape, a.dtype) * jnp.sqrt(v)
     root = jnp.maximum(_polynomial([_polynomial(c, v) for c in _COEFFICIENTS], x), float(np.finfo(np.float32).tiny))
-    draws = _exponential(of_powers, shape=(*shape, _SHIFT), dtype=a.dtype)
+    draws = exponential(of_powers, (*shape, _SHIFT), a.dtype)
     steps = a[..., None] + lax.broadcasted_iota(a.dtype, (1,) * a.ndim + (_SHIFT,), a.ndim)
     return jnp.log(raised) + 3 * jnp.log(root) - jnp.sum(draws / steps, -1)
 
 
 def poisson_counts(key: Array, lam: Array, shape: Shape, dtype: Any) -> Array:
     """Poisson counts of the float32 means lam, of this shape; -1 for a mean that is negative or NaN."""
-    z = _normal(key, shape=shape, dtype=lam.dtype)
+    z = normal(key, shape, lam.dtype)
     small = lam < _TABLE_BELOW
     few = _by_table(0.5 * lax.erfc(z * -math.sqrt(0.5)), jnp.where(small, lam, 1))
     many = _by_expansion(z, jnp.where(small, _TABLE_BELOW, lam))
@@ -68,7 +68,7 @@ def _by_table(u: Array, lam: Array) -> Array:
 
     def step(k: Any, state: Any) -> Any:
         count, share, total = state
-        count = count + (u >= total)
+        count = jnp.where(u >= total, count + 1, count)
         share = share * lam / (k + 1).astype(lam.dtype)
         return count, share, total + share
 

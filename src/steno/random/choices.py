@@ -11,17 +11,19 @@ from steno.core import dtypes
 from steno.lax.operands import as_array, canonical_axis, convert
 from steno.numpy.operands import static_index
 from steno.ops.gather import GatherDimensionNumbers, GatherScatterMode
-from steno.random.continuous import _gumbel, _gumbel_mode
-from steno.random.draws import bits_of, draw, randint
-from steno.random.keys import Array, ArrayLike, Shape, compiled, const, full_shape, no_sharding, pair, shape_of, the_key
+from steno.random.continuous import gumbel, gumbel_mode
+from steno.random.draws import draw, randint
+from steno.random.keys import Array, ArrayLike, Shape, bits_of, compiled, const, full_shape, pair, placed, shape_of, the_key
 
 _RANDINT_SHUFFLE_EXPONENT = 3
 
 
 def permutation(key: ArrayLike, x: int | ArrayLike, axis: int = 0, independent: bool = False, *, out_sharding: Any = None) -> Array:
     """The elements along an axis in random order, all slices alike or each on its own (`independent`); of an integer n, of 0 ... n - 1."""
-    no_sharding("permutation", out_sharding)
-    k, x = the_key("permutation", key), as_array("permutation", x)
+    return placed(_permuted(the_key("permutation", key), as_array("permutation", x), axis, independent), out_sharding)
+
+
+def _permuted(k: Array, x: Array, axis: int, independent: bool) -> Array:
     if not x.ndim:
         if dtypes.kind(x.dtype) not in "iu":
             raise TypeError(f"permutation: x must be an integer or at least 1-dimensional, got a scalar of dtype {dtypes.name(x.dtype)}")
@@ -110,7 +112,7 @@ def _weighted(key: Array, p: ArrayLike, n: int, shape: Shape, replace: bool, mod
         total = lax.squeeze(lax.slice_in_dim(sums, n - 1, n), (0,))
         u = draw(key, shape, sums.dtype)
         return _search(sums, lax.mul(total, lax.sub(const(1, u), u)))
-    noisy = lax.add(_gumbel(key, shape=(n,), dtype=weights.dtype, mode=_gumbel_mode("choice", mode)), lax.log(weights))
+    noisy = lax.add(gumbel(key, (n,), weights.dtype, gumbel_mode("choice", mode)), lax.log(weights))
     return convert(lax.top_k(noisy, math.prod(shape))[1], dtypes.default_int())
 
 
@@ -139,9 +141,8 @@ def categorical(
 ) -> Array:
     """Positions along an axis of unnormalised log-probabilities; `shape` may have more leading axes: several draws, different ones unless
     `replace`."""
-    no_sharding("categorical", out_sharding)
     k, logits = the_key("categorical", key), as_array("categorical", logits)
-    mode = _gumbel_mode("categorical", mode)
+    mode = gumbel_mode("categorical", mode)
     if not dtypes.is_float(logits.dtype):
         raise ValueError(f"categorical: logits must be floats, got dtype {dtypes.name(logits.dtype)}")
     axis = canonical_axis(axis, logits.ndim)
@@ -151,13 +152,12 @@ def categorical(
     n = logits.shape[axis]
     if replace:
         drawn = (*prefix, *inner[:axis], n, *inner[axis:])
-        noise = _gumbel(k, shape=drawn, dtype=logits.dtype, mode=mode)
-        noisy = lax.add(noise, full_shape(logits, drawn))
-        return lax.argmax(noisy, axis + len(prefix), dtypes.default_int())
+        noisy = lax.add(gumbel(k, drawn, logits.dtype, mode), full_shape(logits, drawn))
+        return placed(lax.argmax(noisy, axis + len(prefix), dtypes.default_int()), out_sharding)
     count = math.prod(prefix)
     if count > n:
         raise ValueError(f"categorical: number of samples without replacement ({count}) cannot exceed number of categories ({n}).")
-    noisy = lax.add(logits, _gumbel(k, shape=logits.shape, dtype=logits.dtype, mode=mode))
+    noisy = lax.add(logits, gumbel(k, logits.shape, logits.dtype, mode))
     order = lax.top_k(noisy, count, axis=axis)[1]
     moved = lax.transpose(order, (axis, *(d for d in range(order.ndim) if d != axis)))
-    return lax.reshape(moved, shape)
+    return placed(lax.reshape(moved, shape), out_sharding)

@@ -9,7 +9,6 @@ import numpy as np
 from steno import lax
 from steno.core import dtypes
 from steno.core.aval import typed_scalar
-from steno.core.config import config
 from steno.lax.operands import as_operand, check_dtype, convert, elementwise
 from steno.ops import random as ops
 from steno.random.keys import (
@@ -17,13 +16,16 @@ from steno.random.keys import (
     ArrayLike,
     DTypeLike,
     Shape,
+    as_given,
+    bits_of,
     compiled,
     const,
     dtype_of,
     eps_of,
     full_shape,
-    no_sharding,
     pair,
+    placed,
+    sampler,
     shape_of,
     the_key,
     to_shape,
@@ -31,18 +33,14 @@ from steno.random.keys import (
 )
 
 
-def bits_of(key: Array, width: int, shape: Shape) -> Array:
-    return ops.random_bits(key, bit_width=width, shape=shape, partitionable=config._state.threefry_partitionable)
-
-
 def bits(key: ArrayLike, shape: Any = (), dtype: DTypeLike | None = None, *, out_sharding: Any = None) -> Array:
     """Uniform unsigned integers over the whole range of the dtype (uint32 by default)."""
-    no_sharding("bits", out_sharding)
     k = the_key("bits", key)
-    d = dtype_of("bits", dtype, "u", dtypes.canonical(dtypes.uint64))
-    return bits_of(k, dtypes.itemsize_bits(d), shape_of("bits", shape))
+    d = dtype_of("bits", dtype, "u")
+    return placed(bits_of(k, dtypes.itemsize_bits(d), shape_of("bits", shape)), out_sharding)
 
 
+@sampler(parameter=as_given)
 def uniform(
     key: ArrayLike,
     shape: Any = (),
@@ -53,14 +51,6 @@ def uniform(
     out_sharding: Any = None,
 ) -> Array:
     """Uniform floats in [minval, maxval)."""
-    no_sharding("uniform", out_sharding)
-    k, d = the_key("uniform", key), dtype_of("uniform", dtype)
-    low, high = as_operand("uniform", minval), as_operand("uniform", maxval)
-    return _uniform(k, low, high, shape=shape_of("uniform", shape, low.shape, high.shape), dtype=d)
-
-
-@compiled("shape", "dtype")
-def _uniform(key: Array, minval: Array, maxval: Array, *, shape: Shape, dtype: Any) -> Array:
     low, high = (with_rank(convert(x, dtype), len(shape)) for x in (minval, maxval))
     info = dtypes.finfo(dtype)
     width, mantissa = info.bits, info.nmant
@@ -81,7 +71,6 @@ def randint(
     key: ArrayLike, shape: Any, minval: ArrayLike, maxval: ArrayLike, dtype: DTypeLike | None = None, *, out_sharding: Any = None
 ) -> Array:
     """Uniform integers in [minval, maxval)."""
-    no_sharding("randint", out_sharding)
     k = the_key("randint", key)
     d = dtypes.default_int() if dtype is None else check_dtype(dtype, "randint")
     if isinstance(d, dtypes.KeyDType) or dtypes.kind(d) not in "iu":
@@ -89,12 +78,12 @@ def randint(
     low, high = as_operand("randint", minval), as_operand("randint", maxval)
     shape = shape_of("randint", shape, low.shape, high.shape)
     if dtypes.itemsize_bits(d) >= 32:
-        return _randint(k, low, high, shape=shape, dtype=d)
+        return placed(_randint(k, low, high, shape=shape, dtype=d), out_sharding)
     # narrow integers are drawn as int32 in the range they have
     info, i32 = dtypes.iinfo(d), dtypes.int32
     least, greatest = int(info.min), int(info.max)
     low, high = clip(convert(low, i32), least, greatest), clip(convert(high, i32), least, greatest + 1)
-    return convert(_randint(k, low, high, shape=shape, dtype=i32), d)
+    return placed(convert(_randint(k, low, high, shape=shape, dtype=i32), d), out_sharding)
 
 
 def clip(x: Array, low: int, high: int) -> Array:
@@ -141,14 +130,14 @@ def select(which: Array, x: Array, y: Array) -> Array:
 
 def bernoulli(key: ArrayLike, p: ArrayLike = 0.5, shape: Any = None, mode: str = "low", *, out_sharding: Any = None) -> Array:
     """True with probability p. `mode="high"` spends twice the bits for p near 0."""
-    no_sharding("bernoulli", out_sharding)
     if mode not in ("high", "low"):
         raise ValueError(f"bernoulli: mode must be 'high' or 'low', got {mode!r}")
     k, probability = the_key("bernoulli", key), as_operand("bernoulli", p)
     d = probability.dtype
     if isinstance(d, dtypes.KeyDType) or not dtypes.is_float(d):
         raise TypeError(f"bernoulli probability `p` must have a floating dtype, got {dtypes.name(d)}.")
-    return _bernoulli(k, convert(probability, d), shape=shape_of("bernoulli", shape, probability.shape), mode=mode)
+    full = shape_of("bernoulli", shape, probability.shape)
+    return placed(_bernoulli(k, convert(probability, d), shape=full, mode=mode), out_sharding)
 
 
 @compiled("shape", "mode")
@@ -161,5 +150,5 @@ def _bernoulli(key: Array, p: Array, *, shape: Shape, mode: str) -> Array:
 
 
 def draw(key: Array, shape: Shape, dtype: Any, low: float = 0.0, high: float = 1.0) -> Array:
-    """`_uniform` between constants."""
-    return _uniform(key, typed_scalar(low, dtype), typed_scalar(high, dtype), shape=shape, dtype=dtype)
+    """`uniform` between constants."""
+    return uniform(key, shape, dtype, typed_scalar(low, dtype), typed_scalar(high, dtype))

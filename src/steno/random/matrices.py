@@ -14,7 +14,7 @@ from steno.numpy import elementwise as e
 from steno.numpy.manipulation import broadcast_to, expand_dims
 from steno.ops.matrices import as_dtype_of, diagonal, matmul, scale_columns, transposed
 from steno.random.continuous import normal
-from steno.random.keys import Array, ArrayLike, DTypeLike, dtype_of, no_sharding, parameter, shape_of, the_key
+from steno.random.keys import Array, ArrayLike, DTypeLike, dtype_of, parameter, placed, shape_of, the_key
 
 
 def multivariate_normal(
@@ -31,7 +31,6 @@ def multivariate_normal(
 
     shape     the result's without its last axis (default: that of the batch axes of mean and cov)
     method    the square root of cov that is taken: "cholesky", "eigh" or "svd" """
-    no_sharding("multivariate_normal", out_sharding)
     checked = the_key("multivariate_normal", key)
     given = dtype_of("multivariate_normal", dtype, "f")
     if method not in ("svd", "eigh", "cholesky"):
@@ -61,7 +60,7 @@ def multivariate_normal(
     factor = lax.convert_element_type(_root(c, method), given)
     # factor @ z for each vector
     moved = matmul(broadcast_to(factor, (*wanted, n, n)), expand_dims(z, -1))
-    return e.add(broadcast_to(mu, (*wanted, n)), lax.squeeze(moved, (moved.ndim - 1,)))
+    return placed(e.add(broadcast_to(mu, (*wanted, n)), lax.squeeze(moved, (moved.ndim - 1,))), out_sharding)
 
 
 def _root(cov: Array, method: str) -> Array:
@@ -80,7 +79,6 @@ def orthogonal(
 ) -> Array:
     """Orthogonal (unitary, for complex dtypes) matrices, uniformly distributed (F. Mezzadri, How to generate random matrices from the
     classical compact groups, 2007). `m`: matrices of the shape (n, m) with orthonormal rows or columns."""
-    no_sharding("orthogonal", out_sharding)
     rows = operator.index(n)
     columns = rows if m is None else operator.index(m)
     if rows < 0 or columns < 0:
@@ -90,7 +88,7 @@ def orthogonal(
     q, r = linalg.qr(z, full_matrices=False)  # type: ignore[misc]
     signs = _signs(r)
     q = scale_columns(q, signs)
-    return transposed(q) if rows < columns else q
+    return placed(transposed(q) if rows < columns else q, out_sharding)
 
 
 def _signs(r: Array) -> Array:

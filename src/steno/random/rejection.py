@@ -14,22 +14,23 @@ from steno.core import dtypes
 from steno.core.config import enable_x64
 from steno.custom_derivatives import custom_jvp
 from steno.lax.gamma_derivative import log_rate
-from steno.lax.operands import as_operand, check_dtype, convert, shape_argument
+from steno.lax.operands import as_operand, convert, shape_argument
 from steno.numpy.operands import static_index
 from steno.random.approximate import log_gamma_numbers, poisson_counts
-from steno.random.continuous import _exponential, _normal, _rademacher
+from steno.random.continuous import exponential, normal, rademacher
 from steno.random.draws import draw
 from steno.random.keys import (
     Array,
     ArrayLike,
     DTypeLike,
     Shape,
+    as_given,
     compiled,
     dtype_of,
     full_shape,
-    no_sharding,
+    own_shape,
     pair,
-    parameter,
+    sampler,
     shape_of,
     split_key,
     the_key,
@@ -38,41 +39,30 @@ from steno.random.keys import (
 # Gamma, and what is made of it
 
 
-def _exact(fun: str, method: str) -> bool:
-    """Whether a method is "exact"; the other one is "approximate". ValueError for others."""
+def _method(fun: str, method: str) -> str:
     if method not in ("exact", "approximate"):
         raise ValueError(f"method argument to `{fun}` must be one of {{'exact', 'approximate'}}, got {method!r}")
-    return method == "exact"
+    return method
 
 
+@sampler(method=_method)
 def gamma(
     key: ArrayLike, a: ArrayLike, shape: Any = None, dtype: DTypeLike | None = None, *, method: str = "exact", out_sharding: Any = None
 ) -> Array:
     """Gamma distributed numbers of shape parameter a and scale 1; their derivative by a is that of quantiles (`lax.random_gamma_grad`)."""
-    return _gamma_numbers("gamma", key, a, shape, dtype, method, out_sharding, False)
+    if method == "exact":
+        return _samples(False, key, full_shape(a, shape))
+    return jnp.exp(log_gamma_numbers(key, full_shape(a, shape), shape))
 
 
+@sampler(method=_method)
 def loggamma(
     key: ArrayLike, a: ArrayLike, shape: Any = None, dtype: DTypeLike | None = None, *, method: str = "exact", out_sharding: Any = None
 ) -> Array:
     """Logarithms of gamma distributed numbers, also where these would underflow."""
-    return _gamma_numbers("loggamma", key, a, shape, dtype, method, out_sharding, True)
-
-
-def _gamma_numbers(fun: str, key: Any, a: Any, shape: Any, dtype: Any, method: str, out_sharding: Any, log_space: bool) -> Array:
-    no_sharding(fun, out_sharding)
-    exact = _exact(fun, method)
-    k, d = the_key(fun, key), dtype_of(fun, dtype)
-    power = parameter(fun, a, d)
-    return _gamma(k, power, shape=shape_of(fun, shape, power.shape), dtype=d, log_space=log_space, exact=exact)
-
-
-@compiled("shape", "dtype", "log_space", "exact")
-def _gamma(key: Array, a: Array, *, shape: Shape, dtype: Any, log_space: bool, exact: bool = True) -> Array:
-    if not exact:
-        logs = log_gamma_numbers(key, full_shape(convert(a, dtype), shape), shape)
-        return logs if log_space else jnp.exp(logs)
-    return _samples(log_space, key, full_shape(convert(a, dtype), shape))
+    if method == "exact":
+        return _samples(True, key, full_shape(a, shape))
+    return log_gamma_numbers(key, full_shape(a, shape), shape)
 
 
 def _samples(log_space: bool, key: Array, a: Array) -> Array:
@@ -124,7 +114,7 @@ def _marsaglia_tsang(key: Array, a: Array, log_space: bool) -> Array:
     def positive(state: Any) -> Any:
         key, x, v = state
         key, now = pair(key)
-        x = _normal(now, shape=(), dtype=dtype)
+        x = normal(now, (), dtype)
         return key, x, 1 + x * c
 
     def refused(state: Any) -> Array:
@@ -139,7 +129,7 @@ def _marsaglia_tsang(key: Array, a: Array, log_space: bool) -> Array:
     *_, v3, _ = lax.while_loop(refused, attempt, (key, _number(0, dtype), _number(1, dtype), _number(2, dtype)))
     if not log_space:
         return d * v3 * jnp.where(whole, 1, (1 - draw(power_key, (), dtype)) ** (1 / a))
-    down = -_exponential(power_key, shape=(), dtype=dtype)
+    down = -exponential(power_key, (), dtype)
     return jnp.log(d) + jnp.log(v3) + jnp.where(whole | (down == 0), 0, down * (1 / a))
 
 
@@ -147,6 +137,7 @@ def _number(value: float, dtype: Any) -> Array:
     return lax.full((), value, dtype)
 
 
+@sampler(method=_method)
 def beta(
     key: ArrayLike,
     a: ArrayLike,
@@ -158,118 +149,71 @@ def beta(
     out_sharding: Any = None,
 ) -> Array:
     """Beta distributed numbers: x / (x + y) for gamma numbers x, y of shapes a and b."""
-    no_sharding("beta", out_sharding)
-    exact = _exact("beta", method)
-    k, d = the_key("beta", key), dtype_of("beta", dtype)
-    a, b = parameter("beta", a, d), parameter("beta", b, d)
-    return _beta(k, a, b, shape=shape_of("beta", shape, a.shape, b.shape), dtype=d, exact=exact)
-
-
-@compiled("shape", "dtype", "exact")
-def _beta(key: Array, a: Array, b: Array, *, shape: Shape, dtype: Any, exact: bool = True) -> Array:
     k1, k2 = pair(key)
-    x, y = (_gamma(k, v, shape=shape, dtype=dtype, log_space=True, exact=exact) for k, v in ((k1, a), (k2, b)))
+    x, y = (loggamma(k, v, shape, dtype, method=method) for k, v in ((k1, a), (k2, b)))
     greatest = jnp.maximum(x, y)
     x, y = jnp.exp(x - greatest), jnp.exp(y - greatest)
     return x / (x + y)
 
 
+def _vectors(fun: str, shape: Any, alpha: Shape) -> Shape:
+    if not alpha:
+        raise ValueError(f"{fun} requires alpha.ndim >= 1, got alpha.ndim == 0")
+    return (*shape_of(fun, shape, alpha[:-1]), alpha[-1])
+
+
+@sampler(shape=_vectors)
 def dirichlet(key: ArrayLike, alpha: ArrayLike, shape: Any = None, dtype: DTypeLike | None = None, *, out_sharding: Any = None) -> Array:
     """Dirichlet distributed vectors along the last axis, that of alpha; `shape` is that of the other axes. ValueError for a scalar
     alpha."""
-    no_sharding("dirichlet", out_sharding)
-    k, d = the_key("dirichlet", key), dtype_of("dirichlet", dtype)
-    alpha = parameter("dirichlet", alpha, d)
-    if not alpha.ndim:
-        raise ValueError("dirichlet requires alpha.ndim >= 1, got alpha.ndim == 0")
-    return _dirichlet(k, alpha, shape=(*shape_of("dirichlet", shape, alpha.shape[:-1]), alpha.shape[-1]), dtype=d)
-
-
-@compiled("shape", "dtype")
-def _dirichlet(key: Array, alpha: Array, *, shape: Shape, dtype: Any) -> Array:
-    logs = _gamma(key, alpha, shape=shape, dtype=dtype, log_space=True)
+    logs = loggamma(key, alpha, shape, dtype)
     x = jnp.exp(logs - lax.stop_gradient(jnp.max(logs, -1, keepdims=True, initial=-np.inf)))
     return x / jnp.sum(x, -1, keepdims=True)
 
 
+@sampler(method=_method)
 def chisquare(
     key: ArrayLike, df: ArrayLike, shape: Any = None, dtype: DTypeLike | None = None, *, method: str = "exact", out_sharding: Any = None
 ) -> Array:
     """Sums of squares of df standard normal numbers; df need not be a whole number."""
-    no_sharding("chisquare", out_sharding)
-    exact = _exact("chisquare", method)
-    k, d = the_key("chisquare", key), dtype_of("chisquare", dtype)
-    df = parameter("chisquare", df, d)
-    return _chisquare(k, df, shape=shape_of("chisquare", shape, df.shape), dtype=d, exact=exact)
+    return 2 * jnp.exp(loggamma(key, df / 2, shape, dtype, method=method))
 
 
-@compiled("shape", "dtype", "exact")
-def _chisquare(key: Array, df: Array, *, shape: Shape, dtype: Any, exact: bool = True) -> Array:
-    return 2 * jnp.exp(_gamma(key, df / 2, shape=shape, dtype=dtype, log_space=True, exact=exact))
-
-
+@sampler()
 def f(
     key: ArrayLike, dfnum: ArrayLike, dfden: ArrayLike, shape: Any = None, dtype: DTypeLike | None = None, *, out_sharding: Any = None
 ) -> Array:
     """Numbers of Fisher's F distribution: ratios of mean squares of dfnum and of dfden standard normal numbers."""
-    no_sharding("f", out_sharding)
-    k, d = the_key("f", key), dtype_of("f", dtype)
-    n, m = parameter("f", dfnum, d), parameter("f", dfden, d)
-    return _f(k, n, m, shape=shape_of("f", shape, n.shape, m.shape), dtype=d)
-
-
-@compiled("shape", "dtype")
-def _f(key: Array, dfnum: Array, dfden: Array, *, shape: Shape, dtype: Any) -> Array:
     below, above = pair(key)
-    x = _chisquare(above, dfnum, shape=shape, dtype=dtype) / full_shape(dfnum, shape)
-    return x / (_chisquare(below, dfden, shape=shape, dtype=dtype) / full_shape(dfden, shape))
+    x = chisquare(above, dfnum, shape, dtype) / full_shape(dfnum, shape)
+    return x / (chisquare(below, dfden, shape, dtype) / full_shape(dfden, shape))
 
 
+@sampler()
 def t(key: ArrayLike, df: ArrayLike, shape: Any = None, dtype: DTypeLike | None = None, *, out_sharding: Any = None) -> Array:
     """Numbers of Student's t distribution of df degrees of freedom."""
-    no_sharding("t", out_sharding)
-    k, d = the_key("t", key), dtype_of("t", dtype)
-    df = parameter("t", df, d)
-    return _t(k, df, shape=shape_of("t", shape, df.shape), dtype=d)
-
-
-@compiled("shape", "dtype")
-def _t(key: Array, df: Array, *, shape: Shape, dtype: Any) -> Array:
     k1, k2 = pair(key)
     half = df / 2
-    x = _gamma(k2, half, shape=shape, dtype=dtype, log_space=False)
-    return _normal(k1, shape=shape, dtype=dtype) * jnp.sqrt(full_shape(half, shape) / x)
+    x = gamma(k2, half, shape, dtype)
+    return normal(k1, shape, dtype) * jnp.sqrt(full_shape(half, shape) / x)
 
 
+@sampler(parameter=as_given, shape=own_shape)
 def generalized_normal(key: ArrayLike, p: ArrayLike, shape: Any = (), dtype: DTypeLike | None = None, *, out_sharding: Any = None) -> Array:
     """Numbers of density proportional to exp(-|x|^p)."""
-    no_sharding("generalized_normal", out_sharding)
-    k, d = the_key("generalized_normal", key), dtype_of("generalized_normal", dtype)
-    power = as_operand("generalized_normal", p)
-    return _generalized_normal(k, power, shape=shape_of("generalized_normal", shape), dtype=d)
-
-
-@compiled("shape", "dtype")
-def _generalized_normal(key: Array, p: Array, *, shape: Shape, dtype: Any) -> Array:
     k1, k2 = pair(key)
     power = convert(1 / p, dtype)
-    x = _gamma(k1, power, shape=shape, dtype=dtype, log_space=False)
-    return _rademacher(k2, shape=shape, dtype=dtype) * x**power
+    x = gamma(k1, power, shape, dtype)
+    return rademacher(k2, shape, dtype) * x**power
 
 
+@sampler(parameter=as_given, shape=own_shape, d=lambda fun, d: static_index(fun, d, "d"))
 def ball(key: ArrayLike, d: int, p: ArrayLike = 2, shape: Any = (), dtype: DTypeLike | None = None, *, out_sharding: Any = None) -> Array:
-    """Uniformly distributed vectors of d numbers whose absolute p-th powers have a sum of at most 1: (*shape, d)."""
-    no_sharding("ball", out_sharding)
-    k, dtype = the_key("ball", key), dtype_of("ball", dtype)
-    return _ball(k, as_operand("ball", p), d=static_index("ball", d, "d"), shape=shape_of("ball", shape), dtype=dtype)
-
-
-@compiled("shape", "dtype", "d")
-def _ball(key: Array, p: Array, *, d: int, shape: Shape, dtype: Any) -> Array:
-    """F. Barthe, O. Guedon, S. Mendelson, A. Naor, A probabilistic approach to the geometry of the l_p^n-ball, 2005."""
+    """Uniformly distributed vectors of d numbers whose absolute p-th powers have a sum of at most 1: (*shape, d). F. Barthe, O. Guedon,
+    S. Mendelson, A. Naor, A probabilistic approach to the geometry of the l_p^n-ball, 2005."""
     k1, k2 = pair(key)
-    x = _generalized_normal(k1, p, shape=(*shape, d), dtype=dtype)
-    rest = _exponential(k2, shape=shape, dtype=dtype)
+    x = generalized_normal(k1, p, (*shape, d), dtype)
+    rest = exponential(k2, shape, dtype)
     norm = (jnp.sum(jnp.abs(x) ** p, -1) + rest) ** convert(1 / p, dtype)
     return x / norm[..., None]
 
@@ -277,23 +221,13 @@ def _ball(key: Array, p: Array, *, d: int, shape: Shape, dtype: Any) -> Array:
 # Counts
 
 
+@sampler("iu", parameter=lambda fun, x, dtype: convert(as_operand(fun, x), dtypes.float32), method=_method)
 def poisson(
     key: ArrayLike, lam: ArrayLike, shape: Any = None, dtype: DTypeLike | None = None, *, method: str = "exact", out_sharding: Any = None
 ) -> Array:
-    """Poisson distributed counts of mean lam; -1 for a mean that is negative or NaN."""
-    no_sharding("poisson", out_sharding)
-    exact = _exact("poisson", method)
-    d = dtypes.default_int() if dtype is None else check_dtype(dtype, "poisson")
-    if isinstance(d, dtypes.KeyDType) or dtypes.kind(d) not in "iu":
-        raise ValueError(f"poisson: the dtype argument must be an integer dtype, got {dtypes.name(d)}")
-    k, mean = the_key("poisson", key), parameter("poisson", lam, dtypes.float32)  # whatever its own precision
-    return _poisson(k, mean, shape=shape_of("poisson", shape, mean.shape), dtype=d, exact=exact)
-
-
-@compiled("shape", "dtype", "exact")
-def _poisson(key: Array, lam: Array, *, shape: Shape, dtype: Any, exact: bool = True) -> Array:
+    """Poisson distributed counts of mean lam, which is taken as float32; -1 for a mean that is negative or NaN."""
     lam = full_shape(lam, shape)
-    if not exact:
+    if method != "exact":
         return poisson_counts(key, lam, shape, dtype)
     small = jnp.isnan(lam) | (lam < 10)
     few = _poisson_by_products(key, jnp.where(small, lam, 0), dtype)
