@@ -12,6 +12,7 @@ import numpy as np
 from steno._native import ArrayImpl
 from steno.core import dtypes
 from steno.core.aval import typeof
+from steno.core.errors import UnexpectedTracerError
 from steno.core.interpret import to_array, to_ndarray
 from steno.core.pytree import broadcast_prefix, check_prefix
 from steno.core.trace import Tracer, install_methods
@@ -174,7 +175,10 @@ def make_array_from_callback(
         if (key := _bounds(index, shape)) not in parts:
             part = data_callback(index)
             if isinstance(part, Tracer):
-                raise TypeError("make_array_from_callback: the callback must return known values, got a traced array")
+                raise UnexpectedTracerError(
+                    "jax.make_array_from_callback cannot be called within a traced context where the callback gives a traced array, whose "
+                    "parts are not known"
+                )
             parts[key] = index, put(part if dtype is None else np.asarray(part, dtypes.as_dtype(dtype)))
     return device_put(_assembled("make_array_from_callback", shape, list(parts.values())), sharding)
 
@@ -188,7 +192,10 @@ def _assembled(fun: str, shape: tuple[int, ...], parts: Sequence[tuple[tuple[sli
     for index, part in parts:
         wanted = tuple(len(range(*b)) for b in _bounds(index, shape))
         if part.shape != wanted:
-            raise ValueError(f"{fun}: the part at {index} of an array of shape {shape} has the shape {part.shape}, not {wanted}")
+            raise ValueError(
+                f"{fun}: Expected shard shape {wanted} doesn't match the single device array shape {part.shape}, at {index} of an array of "
+                f"shape {shape}"
+            )
     if len(parts) == 1:
         return parts[0][1]
     first = parts[0][1]
@@ -217,9 +224,9 @@ def make_array_from_single_device_arrays(shape: Sequence[int], sharding: Shardin
     """The array made of its parts on each device, in the order of the devices. TypeError if `arrays` is no sequence of arrays, ValueError
     for parts that do not fit."""
     if not isinstance(arrays, list | tuple):
-        raise TypeError(f"make_array_from_single_device_arrays: `arrays` must be a list or tuple of arrays, got {type(arrays)}")
+        raise TypeError(f"jax.make_array_from_single_device_arrays `arrays` argument must be a list or tuple of arrays, got {type(arrays)}")
     if any(isinstance(x, Tracer) for x in arrays):
-        raise ValueError("make_array_from_single_device_arrays: the arrays must be known, got traced ones")
+        raise ValueError("jax.make_array_from_single_device_arrays requires a list of concrete arrays, got traced ones")
     if not arrays and dtype is None:
         raise ValueError("make_array_from_single_device_arrays: without arrays the dtype must be given")
     where = sharding.devices_indices_map(tuple(shape))
@@ -228,6 +235,8 @@ def make_array_from_single_device_arrays(shape: Sequence[int], sharding: Shardin
     for x in arrays:
         if not isinstance(x, ArrayImpl):
             raise TypeError(f"make_array_from_single_device_arrays: expected arrays, got {type(x)}")
+        if len(x.devices()) != 1:
+            raise ValueError(f"make_array_from_single_device_arrays: arrays must lie on one device, got one on {len(x.devices())}")
         if x.dtype != arrays[0].dtype or (dtype is not None and dtypes.as_dtype(dtype) != x.dtype):
             wanted = dtypes.name(arrays[0].dtype if dtype is None else dtypes.as_dtype(dtype))
             raise ValueError(f"make_array_from_single_device_arrays: expected arrays of dtype {wanted}, got {x.aval}")

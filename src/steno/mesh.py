@@ -67,7 +67,7 @@ def _partition(p: Any) -> Any:
     for name in p:
         if isinstance(name, tuple | list):
             raise ValueError(
-                f"PartitionSpec: the entry {p!r} is a tuple, whose elements are names of axes, but it has the element {name!r}"
+                f"A tuple inside PartitionSpec cannot contain a nested tuple: it holds names of axes. Got {name!r} in the entry {p!r}"
             )
     return None if not p else p[0] if len(p) == 1 else tuple(p)
 
@@ -109,7 +109,7 @@ class PartitionSpec(metaclass=_Interned):
     unreduced_kind: UnreducedKind | None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        raise TypeError("PartitionSpec cannot be subclassed")
+        raise TypeError("Subclassing `jax.P` is prohibited: there is one PartitionSpec")
 
     def names(self) -> list[Any]:
         """The names of axes in the partitions."""
@@ -494,7 +494,10 @@ class NamedSharding(Sharding):
     def check_compatible_aval(self, shape: Sequence[int]) -> None:
         if len(shape) < len(self.spec):
             scalars = " For scalars the PartitionSpec should be P()" if not shape else ""
-            raise ValueError(f"{self!r} lays out {len(self.spec)} axes, but the value has rank {len(shape)}.{scalars}")
+            raise ValueError(
+                f"Sharding {self!r} is only valid for values of rank at least {len(self.spec)}, but was applied to a value of rank "
+                f"{len(shape)}.{scalars}"
+            )
         super().check_compatible_aval(shape)
 
     def parts(self, ndim: int) -> tuple[int, ...]:

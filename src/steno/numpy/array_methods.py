@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import operator
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
@@ -123,6 +124,11 @@ def _setitem(self: Array, idx: Any, value: Any) -> None:
     )
 
 
+def _numpy_dtype(self: Array) -> np.dtype:
+    warnings.warn("Implicit conversion of an array to a dtype is deprecated; write x.dtype", DeprecationWarning, stacklevel=2)
+    return self.dtype
+
+
 def _iter(self: Array) -> Iterator[Array]:
     if self.ndim == 0:
         raise TypeError("an array of rank 0 cannot be iterated over")
@@ -148,7 +154,7 @@ def _contains(self: Array, item: Any) -> Array:
         raise ValueError(f"Array.__contains__: search array must be one-dimensional, got shape {self.shape}")
     item = as_array("Array.__contains__", item, 1)
     if item.ndim:
-        raise ValueError(f"Array.__contains__: expected a scalar to search for, got shape {item.shape}")
+        raise ValueError(f"Array.__contains__: query value must be a scalar, got shape {item.shape}")
     return reductions.any(elementwise.equal(self, item))
 
 
@@ -269,6 +275,7 @@ METHODS: Final[dict[str, Any]] = {
     "__hash__": None,
     "__array_namespace__": _namespace,
     "__array_priority__": 100,
+    "__numpy_dtype__": property(_numpy_dtype, doc="What `np.dtype(x)` asks for, with a DeprecationWarning: an array is no dtype."),
     "T": property(lambda self: manipulation.transpose(self), doc="The array with its axes reversed."),
     "mT": property(lambda self: manipulation.matrix_transpose(self), doc="The array with its last two axes exchanged."),
     "real": property(lambda self: elementwise.real(self), doc="The real part."),

@@ -35,6 +35,7 @@ from steno.numpy.operands import (
     is_array,
     not_arraylike,
     static_index,
+    strong,
     type_of,
 )
 
@@ -286,6 +287,8 @@ def empty(shape: Any, dtype: DTypeLike | None = None, *, device: Any = None, out
 
 
 def _constant(fun: str, shape: Any, value: int, dtype: Any) -> Array:
+    if isinstance(shape, int) and isinstance(dtype, int) and not isinstance(dtype, bool):
+        raise TypeError(f"{fun}: {dtype} is no dtype. The sizes of a shape are one argument: jnp.{fun}(({shape}, {dtype}))")
     d = dtypes.default_float() if dtype is None else check_dtype(dtype, fun)
     if isinstance(d, dtypes.KeyDType):
         return _keys(check_shape(shape), value, d)
@@ -619,5 +622,6 @@ def vander(x: ArrayLike, N: int | None = None, increasing: bool = False) -> Arra
     base, power = lax.broadcast_in_dim(x, shape, (0,)), lax.broadcast_in_dim(k, shape, (1,))
     if dtypes.is_inexact(x.dtype):
         return lax.pow(base, power)
+    x = strong(x)
     columns = [lax.integer_pow(x, j) if j else lax.full_like(x, 1) for j in (range(n) if increasing else range(n - 1, -1, -1))]
     return lax.stack(columns, 1) if columns else lax.full(shape, 0, x.dtype)

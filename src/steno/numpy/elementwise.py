@@ -91,7 +91,7 @@ def _plain(name: str, op: Any, doc: str) -> Any:
 
 exp = _inexact("exp", p.exp_p, "e to the power x.", accuracy=None)
 exp2 = _inexact("exp2", p.exp2_p, "2 to the power x.", accuracy=None)
-expm1 = _inexact("expm1", p.expm1_p, "exp(x) - 1, exact for small x.", accuracy=None)
+_expm1 = _inexact("expm1", p.expm1_p, "", accuracy=None)
 log = _inexact("log", p.log_p, "The natural logarithm.", accuracy=None)
 log1p = _inexact("log1p", p.log1p_p, "log(1 + x), exact for small x.", accuracy=None)
 log2 = _inexact("log2", p.log2_p, "The logarithm to base 2.", accuracy=None)
@@ -113,9 +113,21 @@ asin, acos, atan = alias(arcsin, "asin"), alias(arccos, "acos"), alias(arctan, "
 asinh, acosh, atanh = alias(arcsinh, "asinh"), alias(arccosh, "acosh"), alias(arctanh, "atanh")
 
 negative = _plain("negative", p.neg_p, "-x.")
-sign = _plain("sign", p.sign_p, "-1, 0 or 1; for complex numbers x / |x|.")
+_sign = _plain("sign", p.sign_p, "")
 bitwise_not = _plain("bitwise_not", p.not_p, "All bits inverted; logical negation of bools.")
 bitwise_invert, invert = alias(bitwise_not, "bitwise_invert"), alias(bitwise_not, "invert")
+
+
+def expm1(x: ArrayLike, /) -> Array:
+    """exp(x) - 1, exact for small x."""
+    out = _expm1(x)
+    return p.add_p(out, const(0, out.aval.dtype)) if kind_of(out) == "c" else out  # a complex -0 becomes 0
+
+
+def sign(x: ArrayLike, /) -> Array:
+    """-1, 0 or 1; for complex numbers x / |x|."""
+    out = _sign(x)
+    return where(p.eq_p(out, const(0, out.aval.dtype)), const(0, out.aval.dtype), out) if kind_of(out) == "c" else out  # -0 becomes 0
 
 
 def positive(x: ArrayLike, /) -> Array:
@@ -553,10 +565,10 @@ def _logical_function(name: str, op: Any) -> Any:
     same = binary(name, _logical(op))
 
     def fun(x: ArrayLike, y: ArrayLike, /) -> Array:
-        x, y = operand_of(name, x, 0), operand_of(name, y, 1)
-        if x.aval.dtype != y.aval.dtype:  # each by itself: promotion could overflow or be undefined
-            return same(as_bool(x), as_bool(y))
-        return same(x, y)
+        a, b = operand_of(name, x, 0), operand_of(name, y, 1)
+        if a.aval.dtype != b.aval.dtype:  # each by itself: promotion could overflow or be undefined
+            a, b = as_bool(a), as_bool(b)
+        return settled(same(a, b), x, y)
 
     fun.__name__ = fun.__qualname__ = name
     return fun
@@ -672,7 +684,7 @@ def _integer_power(x: Any, y: Any) -> Array:
         y = p.shift_right_logical_p(y, one)
         x = p.mul_p(x, x)
         out = where(p.ne_p(p.and_p(y, one), zero), p.mul_p(out, x), out)
-    return out
+    return strong(out)
 
 
 def _power_rule(dtype: Any, weak: bool) -> tuple[Any, Any, bool]:
@@ -684,9 +696,9 @@ _general_power = binary("power", _power_rule)
 
 
 def power(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """x1 to the power x2. A Python or NumPy integer as exponent means repeated multiplication, in x1's dtype. TypeError for integers to
+    """x1 to the power x2. A known integer as exponent means repeated multiplication, in x1's dtype. TypeError for integers to
     negative ones."""
-    if isinstance(x2, np.integer | np.ndarray) and x2.ndim == 0 and x2.dtype.kind in "iu" and isinstance(x1, Tracer | ArrayImpl):
+    if isinstance(x2, np.integer | np.ndarray | ArrayImpl) and x2.ndim == 0 and x2.dtype.kind in "iu":
         x2 = int(x2)
     if type(x2) is int:
         x = operand_of("power", x1, 0)
@@ -735,7 +747,7 @@ def _copysign_rule(dtype: Any, weak: bool) -> tuple[Any, Any, bool]:
     dtype, weak = to_inexact(dtype, weak)
     if dtypes.kind(dtype) == "c":
         raise TypeError(f"copysign: expected real operands, got dtype {dtypes.name(dtype)}")
-    return copysign_ops, dtype, weak
+    return (lambda x, y: convert(copysign_ops(x, y), dtype, weak)), dtype, weak  # x alone may be weak
 
 
 copysign = binary("copysign", _copysign_rule)

@@ -509,13 +509,13 @@ def roll(a: ArrayLike, shift: ArrayLike, axis: int | Sequence[int] | None = None
         return lax.reshape(roll(lax.reshape(x, (x.size,)), shift, 0), x.shape)
     axes = canonical_axes_repeated(axis, x.ndim)
     shifts: list[Any]
-    if isinstance(shift, ArrayImpl | Tracer | np.ndarray):
+    if isinstance(shift, Sequence):
+        shifts = list(shift)
+    else:
         s = as_array("roll", shift, 1)
         if s.ndim > 1:
             raise ValueError(f"roll: shift must be a scalar or a vector, got shape {s.shape}")
         shifts = [s] if s.ndim == 0 else list(p.unstack_p(s, axis=0))
-    else:
-        shifts = list(shift) if isinstance(shift, Sequence) else [shift]
     if len(shifts) == 1:
         shifts *= len(axes)
     if len(axes) == 1 and len(shifts) > 1:
@@ -530,7 +530,7 @@ def roll(a: ArrayLike, shift: ArrayLike, axis: int | Sequence[int] | None = None
             start = e.remainder(e.negative(s), n)
             x = lax.dynamic_slice_in_dim(lax.concatenate([x, x], k), start, n, k, allow_negative_indices=False)
             continue
-        step = operator.index(np.asarray(s)[()] if not isinstance(s, int) else s) % n
+        step = int(np.asarray(s)) % n
         if step:
             x = lax.concatenate([lax.slice_in_dim(x, n - step, n, axis=k), lax.slice_in_dim(x, 0, n - step, axis=k)], k)
     return x
