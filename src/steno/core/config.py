@@ -274,7 +274,7 @@ legacy_prng_key = knob("legacy_prng_key", "allow", "use of raw uint32 keys", cho
 debug_key_reuse = knob("debug_key_reuse", False, "raise when a PRNG key is consumed twice", traced=True)
 enable_custom_prng = knob("enable_custom_prng", False, "PRNGKey makes typed keys", traced=True)
 disable_bwd_checks = knob("disable_bwd_checks", False, "no type checks of what custom derivatives return")
-softmax_custom_jvp = knob("softmax_custom_jvp", True, "the derivative rule of softmax")
+softmax_custom_jvp = knob("softmax_custom_jvp", False, "the derivative of softmax is computed from its result alone", traced=True)
 custom_vjp_disable_shape_check = knob("custom_vjp_disable_shape_check", False, "no shape checks of what custom derivatives return")
 dynamic_shapes = knob("dynamic_shapes", False, "not available in steno", choices=(False,))
 traceback_filtering = knob(

@@ -13,8 +13,10 @@ import numpy as np
 from steno import lax, numpy as jnp
 from steno.api import jit
 from steno.core import dtypes
+from steno.core.config import config
 from steno.core.errors import ConcretizationTypeError
 from steno.core.trace import Tracer
+from steno.custom_derivatives import custom_jvp
 from steno.nn.activations import sigmoid
 from steno.numpy.operands import as_array, canonical_axes, canonical_axis, check_arraylike, check_dtype, promoted_inexact, strong
 
@@ -52,15 +54,26 @@ def _shifted(x: Array, axis: Axis) -> Array:
 
 def softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -> Array:
     """exp(x), divided by its sum over `axis`: what `where` masks is 0 and does not count. TypeError for bools."""
-    return _softmax(x, where, axis=_static_axes(axis))
+    rule = _softmax_by_result if config._state.softmax_custom_jvp else _softmax
+    return rule(x, where, _static_axes(axis))
 
 
-@functools.partial(jit, static_argnames="axis")
-def _softmax(x: ArrayLike, where: ArrayLike | None, *, axis: Axis) -> Array:
+@functools.partial(jit, static_argnums=2)
+def _softmax(x: ArrayLike, where: ArrayLike | None, axis: Axis) -> Array:
     x = _masked(as_array("softmax", x), where)
     e = jnp.exp(_shifted(x, axis))
     out = strong(e / jnp.sum(e, axis, keepdims=True))
     return out if where is None else jnp.where(where, out, 0)
+
+
+_softmax_by_result = custom_jvp(_softmax, nondiff_argnums=(2,))
+
+
+@_softmax_by_result.defjvp
+def _softmax_jvp(axis: Axis, primals: Any, tangents: Any) -> tuple[Array, Array]:
+    """The derivative in terms of the result, which is all that reverse mode keeps."""
+    out = _softmax_by_result(*primals, axis)
+    return out, out * (tangents[0] - jnp.sum(out * tangents[0], axis, keepdims=True))
 
 
 def log_softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -> Array:
@@ -99,14 +112,14 @@ def _logsumexp(a: ArrayLike, b: ArrayLike | None, where: ArrayLike | None, *, ax
     a = _masked(a, where)
     top = jnp.max(jnp.real(a), axis, keepdims=True, initial=-np.inf)
     top = lax.stop_gradient(jnp.where(jnp.isfinite(top), top, 0))
-    terms = jnp.exp(a - top)
+    terms = jnp.exp(a - top.astype(a.dtype))
     if b is not None:
         terms = terms * b
         terms = terms if where is None else jnp.where(where, terms, 0)
     total = jnp.sum(terms, axis, keepdims=keepdims)
     top = jnp.reshape(top, total.shape)
     if not return_sign:
-        return strong(jnp.log(total) + top)
+        return strong(jnp.log(total) + top.astype(total.dtype))
     return strong(jnp.log(jnp.abs(total)) + top), strong(jnp.sign(total))
 
 

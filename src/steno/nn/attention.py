@@ -161,7 +161,7 @@ def _attention(
     out = lax.dot_general(shares, value, (((4,), (1,)), ((0, 1), (0, 2))))  # (B, K, N / K, T, H)
     out = out.transpose(0, 3, 1, 2, 4).reshape(query.shape)
     if query_lengths is not None:
-        out = out * (jnp.arange(length) < query_lengths[:, None])[:, :, None, None].astype(out.dtype)
+        out = out * (jnp.arange(length)[None, :] < query_lengths[:, None])[:, :, None, None].astype(out.dtype)
     if not with_residual:
         return out, None
     residual = logsumexp(logits, axis=-1).astype(query.dtype)
@@ -172,7 +172,7 @@ def _seen(
     length: int, size: int, is_causal: bool, window: tuple[int, int] | None, query_lengths: Array | None, key_lengths: Array | None
 ) -> Array | None:
     """Which keys each query may see by position, broadcastable to (B, K, N / K, T, S); None: all of them."""
-    t, s = jnp.arange(length)[:, None], jnp.arange(size)[None, :]
+    t, s = jnp.arange(length).reshape(1, 1, 1, length, 1), jnp.arange(size).reshape(1, 1, 1, 1, size)
     conditions = []
     if is_causal:
         conditions.append(t >= s)

@@ -2,4 +2,10 @@
 
 from steno.core.on_demand import on_demand as _on_demand
 
-__getattr__, __dir__ = _on_demand(__name__, {}, submodules=("fft", "linalg", "signal", "special", "stats"))
+__getattr__, __dir__ = _on_demand(
+    __name__,
+    {},
+    submodules=(
+        "cluster", "fft", "integrate", "interpolate", "linalg", "ndimage", "optimize", "signal", "sparse", "spatial", "special", "stats",
+    ),
+)  # fmt: skip
