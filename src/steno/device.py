@@ -43,38 +43,47 @@ def local_devices(process_index: int | None = None, backend: Any = None, host_id
 
 
 def default_backend() -> str:
+    """The platform that runs programs: "cpu"."""
     return "cpu"
 
 
 def device_count(backend: Any = None) -> int:
+    """How many devices there are."""
     return len(devices(backend))
 
 
 def local_device_count(backend: Any = None) -> int:
+    """How many devices this process has: all."""
     return len(devices(backend))
 
 
 def process_index(backend: Any = None) -> int:
+    """The number of this process: 0, there being one."""
     return 0
 
 
 def process_count(backend: Any = None) -> int:
+    """How many processes there are: one."""
     return 1
 
 
 def process_indices(backend: Any = None) -> list[int]:
+    """The numbers of the processes: 0."""
     return [0]
 
 
 def host_id(backend: Any = None) -> int:
+    """`process_index`, by an older name."""
     return 0
 
 
 def host_ids(backend: Any = None) -> list[int]:
+    """`process_indices`, by an older name."""
     return [0]
 
 
 def host_count(backend: Any = None) -> int:
+    """`process_count`, by an older name."""
     return 1
 
 

@@ -165,6 +165,7 @@ def knob(
     if name in KNOBS:
         raise ValueError(f"knob {name!r} is declared twice")
     k = Knob(name, default, doc, parse, choices, traced, full, [])
+    vars(k)["__doc__"] = f"{doc[0].upper()}{doc[1:]}. `with {name}(value): ...` sets it for the present thread."
     KNOBS[name] = k
     for f in full:
         _BY_NAME[f] = k

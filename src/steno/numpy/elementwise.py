@@ -503,23 +503,23 @@ def _numeric(op: Any) -> Rule:
     return rule
 
 
-add = binary("add", _same(p.add_p, bools=p.or_p))
-multiply = binary("multiply", _same(p.mul_p, bools=p.and_p))
-subtract = binary("subtract", _same(p.sub_p))
-divide = binary("divide", floats(p.div_p))
+add = binary("add", _same(p.add_p, bools=p.or_p), doc="The sum.")
+multiply = binary("multiply", _same(p.mul_p, bools=p.and_p), doc="The product.")
+subtract = binary("subtract", _same(p.sub_p), doc="The difference.")
+divide = binary("divide", floats(p.div_p), doc="The quotient, in floats.")
 true_divide = alias(divide, "true_divide")
-maximum = binary("maximum", _same(p.max_p))
-minimum = binary("minimum", _same(p.min_p))
-arctan2 = binary("arctan2", floats(p.atan2_p))
+maximum = binary("maximum", _same(p.max_p), doc="The greater one; NaN if one is.")
+minimum = binary("minimum", _same(p.min_p), doc="The lesser one; NaN if one is.")
+arctan2 = binary("arctan2", floats(p.atan2_p), doc="The angle of the point (y, x) = (first, second) from the axis of x, in (-pi, pi].")
 atan2 = alias(arctan2, "atan2")
-nextafter = binary("nextafter", floats(p.nextafter_p))
+nextafter = binary("nextafter", floats(p.nextafter_p), doc="The next float after the first in the direction of the second.")
 
-bitwise_and = binary("bitwise_and", _same(p.and_p))
-bitwise_or = binary("bitwise_or", _same(p.or_p))
-bitwise_xor = binary("bitwise_xor", _same(p.xor_p))
-left_shift = binary("left_shift", _numeric(p.shift_left_p))
-equal = binary("equal", _same(p.eq_p))
-not_equal = binary("not_equal", _same(p.ne_p))
+bitwise_and = binary("bitwise_and", _same(p.and_p), doc="The bits that both have; of bools, whether both hold.")
+bitwise_or = binary("bitwise_or", _same(p.or_p), doc="The bits that one has; of bools, whether one holds.")
+bitwise_xor = binary("bitwise_xor", _same(p.xor_p), doc="The bits that one has and the other has not.")
+left_shift = binary("left_shift", _numeric(p.shift_left_p), doc="The bits of the first moved up by the second.")
+equal = binary("equal", _same(p.eq_p), doc="Whether they are equal.")
+not_equal = binary("not_equal", _same(p.ne_p), doc="Whether they differ.")
 bitwise_left_shift = alias(left_shift, "bitwise_left_shift")
 
 
@@ -528,7 +528,7 @@ def _right_shift_rule(dtype: Any, weak: bool) -> tuple[Any, Any, bool]:
     return (p.shift_right_logical_p if dtypes.kind(dtype) == "u" else p.shift_right_arithmetic_p), dtype, weak
 
 
-right_shift = binary("right_shift", _right_shift_rule)
+right_shift = binary("right_shift", _right_shift_rule, doc="The bits of the first moved down by the second; integers keep their sign.")
 bitwise_right_shift = alias(right_shift, "bitwise_right_shift")
 
 
@@ -545,10 +545,10 @@ def _ordering(op: Any) -> Rule:
     return rule
 
 
-less = binary("less", _ordering(p.lt_p))
-less_equal = binary("less_equal", _ordering(p.le_p))
-greater = binary("greater", _ordering(p.gt_p))
-greater_equal = binary("greater_equal", _ordering(p.ge_p))
+less = binary("less", _ordering(p.lt_p), doc="Whether the first is less than the second.")
+less_equal = binary("less_equal", _ordering(p.le_p), doc="Whether the first is at most the second.")
+greater = binary("greater", _ordering(p.gt_p), doc="Whether the first is greater than the second.")
+greater_equal = binary("greater_equal", _ordering(p.ge_p), doc="Whether the first is at least the second.")
 
 
 def _logical(op: Any) -> Rule:
@@ -561,7 +561,7 @@ def _logical(op: Any) -> Rule:
     return rule
 
 
-def _logical_function(name: str, op: Any) -> Any:
+def _logical_function(name: str, op: Any, doc: str) -> Any:
     same = binary(name, _logical(op))
 
     def fun(x: ArrayLike, y: ArrayLike, /) -> Array:
@@ -571,12 +571,13 @@ def _logical_function(name: str, op: Any) -> Any:
         return settled(same(a, b), x, y)
 
     fun.__name__ = fun.__qualname__ = name
+    fun.__doc__ = doc
     return fun
 
 
-logical_and = _logical_function("logical_and", p.and_p)
-logical_or = _logical_function("logical_or", p.or_p)
-logical_xor = _logical_function("logical_xor", p.xor_p)
+logical_and = _logical_function("logical_and", p.and_p, "Whether both are true: not zero.")
+logical_or = _logical_function("logical_or", p.or_p, "Whether one is true: not zero.")
+logical_xor = _logical_function("logical_xor", p.xor_p, "Whether one is true, and the other is not.")
 
 
 def _floor_divide_integers(x: Any, y: Any) -> Array:
@@ -628,7 +629,7 @@ def _floor_divide_rule(dtype: Any, weak: bool) -> tuple[Any, Any, bool]:
     return (_floor_divide_integers if k == "i" else _floor_divide_floats), dtype, weak
 
 
-floor_divide = binary("floor_divide", _floor_divide_rule)
+floor_divide = binary("floor_divide", _floor_divide_rule, doc="The quotient, rounded down.")
 
 
 def _remainder(x: Any, y: Any) -> Array:
@@ -645,7 +646,7 @@ def _remainder(x: Any, y: Any) -> Array:
     return _zeros_signed(rest, y) if kind_of(x) == "f" else rest
 
 
-remainder = binary("remainder", _numeric(_remainder))
+remainder = binary("remainder", _numeric(_remainder), doc="The remainder of `floor_divide`: it has the sign of the second.")
 mod = alias(remainder, "mod")
 
 
@@ -661,7 +662,7 @@ def _fmod_rule(dtype: Any, weak: bool) -> tuple[Any, Any, bool]:
     return (p.rem_p if dtype == dtypes.bool_ else _fmod), *to_numeric(dtype, weak)  # of bools, True % False is True
 
 
-fmod = binary("fmod", _fmod_rule)
+fmod = binary("fmod", _fmod_rule, doc="The remainder of the quotient rounded towards zero: it has the sign of the first.")
 
 
 def divmod(x1: ArrayLike, x2: ArrayLike, /) -> tuple[Array, Array]:
@@ -734,8 +735,8 @@ def _fmin(x: Any, y: Any) -> Array:
     return where(p.or_p(less(x, y), isnan(y)), x, y)
 
 
-fmax = binary("fmax", _same(_fmax))
-fmin = binary("fmin", _same(_fmin))
+fmax = binary("fmax", _same(_fmax), doc="The greater one; of a number and NaN the number.")
+fmin = binary("fmin", _same(_fmin), doc="The lesser one; of a number and NaN the number.")
 
 
 def copysign_ops(x: Any, y: Any) -> Array:
@@ -750,7 +751,7 @@ def _copysign_rule(dtype: Any, weak: bool) -> tuple[Any, Any, bool]:
     return (lambda x, y: convert(copysign_ops(x, y), dtype, weak)), dtype, weak  # x alone may be weak
 
 
-copysign = binary("copysign", _copysign_rule)
+copysign = binary("copysign", _copysign_rule, doc="The first with the sign of the second.")
 
 
 def _heaviside(x: Any, y: Any) -> Array:

@@ -379,7 +379,7 @@ def _make_plan(fun: str, rule: Any, ax: ShapedArray, px: bool, ay: ShapedArray, 
 _PYTHON_AVALS: Final = {t: (lambda t=t: scalar_aval(dtypes.scalar_dtype(t), t is not bool)) for t in PYTHON_SCALARS}
 
 
-def binary(fun: str, rule: Callable[[Any, bool], tuple[Any, Any, bool]]) -> Callable[[Any, Any], Array]:
+def binary(fun: str, rule: Callable[[Any, bool], tuple[Any, Any, bool]], doc: str | None = None) -> Callable[[Any, Any], Array]:
     """An elementwise function of two operands. `rule(dtype, weak) -> (op, dtype, weak)`: the op to bind, and the type to convert to."""
     plans: dict[Any, Plan] = {}
 
@@ -411,6 +411,7 @@ def binary(fun: str, rule: Callable[[Any, bool], tuple[Any, Any, bool]]) -> Call
         return op(x, y)
 
     call.__name__ = call.__qualname__ = fun
+    call.__doc__ = doc
     return call
 
 

@@ -46,7 +46,7 @@ def _hypot_rule(dtype: Any, weak: bool) -> tuple[Any, Any, bool]:
     return _hypot, dtype, weak
 
 
-hypot = binary("hypot", _hypot_rule)
+hypot = binary("hypot", _hypot_rule, doc="sqrt(x**2 + y**2), without overflow.")
 
 
 def sinc(x: ArrayLike, /) -> Array:
