@@ -21,7 +21,6 @@ TOOL = ROOT / "tools" / "api_table.py"
 # written elsewhere
 LATER = (
     "jax.experimental.sparse", "jax.example_libraries", "jax.image", "jax.scipy", "jax.experimental.random", "jax.numpy.from",
-    "jax.live_arrays", "jax.debug.breakpoint",
 )  # fmt: skip
 _spec = importlib.util.spec_from_file_location("api_table", TOOL)
 assert _spec is not None and _spec.loader is not None

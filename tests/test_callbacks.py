@@ -239,8 +239,6 @@ def test_bad_arguments() -> None:
         pure_callback(np.sin, F32, "a")
     with pytest.raises(TypeError, match="callable"):
         io_callback(None, F32, X)
-    with pytest.raises(NotImplementedError, match="breakpoint"):
-        debug.breakpoint()
 
 
 def test_io_runs_once_for_each_call() -> None:

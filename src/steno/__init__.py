@@ -26,7 +26,6 @@ try:
         eval_shape as eval_shape,
         explain_cache_misses as explain_cache_misses,
         jit as jit,
-        live_arrays as live_arrays,
         make_jaxpr as make_jaxpr,
         named_call as named_call,
     )
@@ -101,6 +100,7 @@ __getattr__, __dir__ = _on_demand(
         "device_mapping": ("pmap", "shard_map", "smap"),
         "environment": ("CompilerEffortLevel", "Inline", "print_environment_info"),
         "gradients": ("fwd_and_bwd", "grad", "hessian", "jacfwd", "jacobian", "jacrev", "value_and_grad"),
+        "live": ("live_arrays",),
         "mapping": ("vmap",),
         "mesh": ("NamedSharding", "P", "get_abstract_mesh", "get_mesh", "make_mesh", "set_mesh", "use_abstract_mesh"),
         "numpy.dslice": ("ds",),

@@ -583,11 +583,6 @@ def clear_caches() -> None:
     backends.clear_caches()
 
 
-def live_arrays(platform: str | None = None) -> list[Any]:
-    """Not available: steno does not keep a list of the arrays that exist."""
-    raise NotImplementedError("live_arrays: steno keeps no list of arrays; steno._native.memory_info() tells how much memory they take")
-
-
 def explain_cache_misses(what: Any = True) -> Any:
     """`explain_cache_misses(f)`: why the jitted function was traced, each time, as text (`f.traces` has it as data).
 

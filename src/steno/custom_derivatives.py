@@ -11,6 +11,7 @@ from steno._native import ShapedArray, current_trace
 from steno.core import dtypes, source
 from steno.core.aval import HasAval, typeof
 from steno.core.boundary import boundary
+from steno.core.config import config
 from steno.core.errors import UnexpectedTracerError
 from steno.core.jaxpr import DebugInfo, eval_jaxpr
 from steno.core.op import OPS
@@ -500,10 +501,13 @@ class _VjpCall(AbstractCustomVjp):
         if got.dtype == dtypes.float0:
             return Zero(wanted)
         if got.shape != wanted.shape:
+            if config._state.disable_bwd_checks or config._state.custom_vjp_disable_shape_check:
+                return Zero(got) if symbolic else as_value(ct)
+            hint = ". Consider just returning a None here, which stands for a zero of the right shape" if symbolic else ""
             raise ValueError(
-                f"Custom VJP bwd rule {self.bwd_name} attached to {source.function_info(self.owner.fun)} must produce an output with the "
-                f"same type as the args tuple of the primal function, but at output[{k}] the bwd rule produced an output of type "
-                f"{got.str_short()} corresponding to an input of type {aval.str_short()}, so the shapes do not match"
+                f"Custom VJP bwd rule {self.bwd_name} must produce an output with the same type as the args tuple of the primal function, "
+                f"but at output[{k}] the bwd rule attached to {source.function_info(self.owner.fun)} produced an output of type "
+                f"{got.str_short()} corresponding to an input of type {aval.str_short()}, so the shapes do not match{hint}"
             )
         if symbolic:
             return Zero(wanted)
@@ -599,7 +603,7 @@ def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Callab
         given = args[len(args) - len(values) :]
         xs, tree = tree_flatten(args[: len(args) - len(values)])
         if tree != in_tree:
-            raise TypeError(f"closure_convert: the converted function takes arguments of structure {in_tree}, got {tree}")
+            raise TypeError(f"The inputs to the closure produced by closure_convert must have the structure {in_tree}, got {tree}")
         more = iter(given)
         consts = [next(more) if h else c for c, h in zip(closed.consts, hoisted, strict=True)]
         return tree_unflatten(result_tree, eval_jaxpr(closed.jaxpr, consts, *xs))

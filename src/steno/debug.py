@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import builtins
+import importlib
 import logging
 import string
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
 from steno._native import current_trace, wait_for_effects
-from steno.callback import FlatCallback, as_arrays, split_static
+from steno.callback import FlatCallback, as_arrays, pure_callback, split_static
 from steno.ops import host
 from steno.ops.host import print_formatted
 from steno.places import CPU, SingleDeviceSharding
+from steno.stages import ShapeDtypeStruct
 from steno.transforms.rules import as_array
-from steno.tree_util import tree_flatten
+from steno.tree_util import tree_flatten, tree_map
 
 _logger = logging.getLogger("steno.debug")
 
@@ -145,10 +147,40 @@ def _call(function: Callable[..., None], args: tuple[Any, ...], kwargs: dict[str
         host.debug_callback(*arrays, callback=flat, effect=effect, partitioned=partitioned)
 
 
-def breakpoint(**options: Any) -> None:  # noqa: A001
-    raise NotImplementedError(
-        "debug.breakpoint: there is no debugger for running programs; look at values with debug.print or debug.callback"
-    )
+def breakpoint(  # noqa: A001
+    *,
+    backend: str | None = None,
+    filter_frames: bool = True,
+    num_frames: int | None = None,
+    ordered: bool = False,
+    token: Any = None,
+    stdin: IO[str] | None = None,
+    stdout: IO[str] | None = None,
+) -> Any:
+    """A prompt, when the program comes here: `p x` prints the value of a variable, `l` lists the source, `u` and `d` go to the calling and
+    the called function, `c` goes on, `q` ends the process; `help` tells more.
+
+    filter_frames    leaves out functions of steno's own
+    num_frames       how many functions up variables are kept of; None: all
+    ordered          in program order among ordered ones
+    token            arrays, or a tree of them, that are returned as they are: the prompt comes when they are computed, if what is
+                     returned is used, and not at all if it is not
+    stdin, stdout    where commands come from and answers go
+    backend          "cli" is the only one. ValueError for another"""
+    if backend not in (None, "cli"):
+        raise ValueError(f"debug.breakpoint: there is one backend, 'cli', got {backend!r}")
+    debugger = importlib.import_module("steno.debugger")
+    captured = debugger.captured_from(1, filter_frames, num_frames)
+    run = debugger.Breakpoint(captured, stdin, stdout)
+    if token is None:
+        return _call(run, (captured.arrays,), {}, ordered, False)
+
+    def after(token: Any, arrays: Sequence[Any]) -> Any:
+        run(arrays)
+        return token
+
+    types = tree_map(ShapeDtypeStruct.like, token)
+    return pure_callback(after, types, token, captured.arrays, vmap_method="sequential")
 
 
 def inspect_array_sharding(value: Any, *, callback: Callable[[Any], None]) -> None:

@@ -221,6 +221,18 @@ class Jaxpr:
     def out_avals(self) -> list[ShapedArray]:
         return [v.aval for v in self.outvars]
 
+    @property
+    def jaxpr(self) -> Jaxpr:
+        """Itself: code that takes a ClosedJaxpr may take a program without constants."""
+        return self
+
+    @property
+    def consts(self) -> list[Any]:
+        """The values of its constvars: none. ValueError if it has any, whose values are not its own."""
+        if self.constvars:
+            raise ValueError(f"a Jaxpr has no values for its {len(self.constvars)} constvars; a ClosedJaxpr has")
+        return []
+
     def replace(self, **changes: Any) -> Jaxpr:
         """A copy with some of constvars, invars, outvars, eqns, effects, debug_info changed. New eqns without effects: theirs are
         joined."""
@@ -701,6 +713,6 @@ _LINE: Final = pretty.SPACE  # outside of any group: always a line end
 
 
 @functools.cache
-def jaxpr_as_fun(closed: ClosedJaxpr) -> Callable[..., list[Any]]:
+def jaxpr_as_fun(closed: Jaxpr | ClosedJaxpr) -> Callable[..., list[Any]]:
     """The program as a function of its flat inputs that returns the list of its results."""
     return functools.partial(eval_jaxpr, closed.jaxpr, closed.consts)

@@ -6,6 +6,7 @@ holds the function's program and the bundle."""
 
 from __future__ import annotations
 
+import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, final
@@ -13,7 +14,7 @@ from typing import Any, NoReturn, final
 from steno._native import ShapedArray, current_trace
 from steno.core.errors import JAXTypeError
 from steno.core.interpret import interpret
-from steno.core.jaxpr import ClosedJaxpr, DebugInfo, Jaxpr, JaxprEqn, eval_jaxpr
+from steno.core.jaxpr import ClosedJaxpr, DebugInfo, Jaxpr, JaxprEqn, dce_jaxpr, eval_jaxpr
 from steno.core.op import Op
 from steno.core.refs import Ref
 from steno.core.trace import Tracer, set_current_trace, trace_to_jaxpr
@@ -257,6 +258,38 @@ def _custom_jvp_batch(
     return custom_jvp_call(*args, call_jaxpr=program, jvp=batched, num_consts=num_consts, **rest), list(out_dims)
 
 
+@final
+class SomeJvp(AbstractCustomJvp):
+    """A bundle that gives some of another's results."""
+
+    __slots__ = ("call", "kept", "name", "rule_name", "symbolic_zeros")
+
+    def __init__(self, call: AbstractCustomJvp, kept: tuple[int, ...]) -> None:
+        self.call, self.kept = call, kept
+        self.name, self.rule_name, self.symbolic_zeros = call.name, call.rule_name, call.symbolic_zeros
+
+    def run(self, *args: Any) -> list[Any]:
+        outs = self.call.run(*args)
+        return [outs[k] for k in self.kept]
+
+    def rule(self, primals: Values, tangents: Values) -> tuple[list[Any], list[Any]]:
+        outs, out_tangents = self.call.rule(primals, tangents)
+        return [outs[k] for k in self.kept], [out_tangents[k] for k in self.kept]
+
+
+def _thin_call(bundle: str, some: Callable[..., Any], used: Sequence[bool], e: JaxprEqn) -> tuple[list[bool], JaxprEqn | None]:
+    """`dce` of a call whose parameter `bundle` has the rules: without the results that nobody uses. Rules read all operands."""
+    if all(used) or e.effects:
+        return [True] * len(e.invars), e
+    if not any(used):
+        return [False] * len(e.invars), None
+    closed: ClosedJaxpr = e.params["call_jaxpr"]
+    program = ClosedJaxpr(dce_jaxpr(closed.jaxpr, used, instantiate=True)[0], closed.consts)
+    kept = tuple(k for k, u in enumerate(used) if u)
+    params = e.params | {"call_jaxpr": program, bundle: some(e.params[bundle], kept)}
+    return [True] * len(e.invars), e.replace(outvars=[e.outvars[k] for k in kept], params=params)
+
+
 custom_jvp_call = Op(
     "custom_jvp_call",
     typ=_call_typ,
@@ -266,6 +299,7 @@ custom_jvp_call = Op(
     jvp=_custom_jvp_jvp,
     batch=_custom_jvp_batch,
     partial_eval=_call_partial_eval,
+    dce=functools.partial(_thin_call, "jvp", SomeJvp),
     effects=lambda *avals, call_jaxpr, **_: call_jaxpr.effects,
     subprograms=lambda params: (params["call_jaxpr"],),
     show=lambda p: {k: p[k] for k in ("name", "call_jaxpr", "jvp", "symbolic_zeros")},
@@ -485,6 +519,34 @@ def _custom_vjp_batch(
     return custom_vjp_call(*args, call_jaxpr=program, fwd=batched, num_consts=num_consts, **rest), list(out_dims)
 
 
+@final
+class SomeVjp(AbstractCustomVjp):
+    """A bundle that gives some of another's results."""
+
+    __slots__ = ("bwd_name", "call", "fwd_name", "kept", "name", "optimize_remat", "symbolic_zeros")
+
+    def __init__(self, call: AbstractCustomVjp, kept: tuple[int, ...]) -> None:
+        self.call, self.kept = call, kept
+        self.name, self.fwd_name, self.bwd_name = call.name, call.fwd_name, call.bwd_name
+        self.symbolic_zeros, self.optimize_remat = call.symbolic_zeros, call.optimize_remat
+
+    def run(self, *args: Any) -> list[Any]:
+        outs = self.call.run(*args)
+        return [outs[k] for k in self.kept]
+
+    def fwd(self, primals: Values, nonzero: Sequence[bool]) -> tuple[list[Any], list[Any], Pull]:
+        outs, residuals, pull = self.call.fwd(primals, nonzero)
+        avals = [tangent_aval(typeof(y)) for y in outs]
+
+        def pull_some(residuals: Values, cts: Values) -> list[Any]:
+            every: list[Any] = [Zero(a) for a in avals]
+            for k, ct in zip(self.kept, cts, strict=True):
+                every[k] = ct
+            return pull(residuals, every)
+
+        return [outs[k] for k in self.kept], residuals, functools.update_wrapper(pull_some, pull)
+
+
 custom_vjp_call = Op(
     "custom_vjp_call",
     typ=_call_typ,
@@ -494,6 +556,7 @@ custom_vjp_call = Op(
     jvp=_custom_vjp_jvp,
     batch=_custom_vjp_batch,
     partial_eval=_call_partial_eval,
+    dce=functools.partial(_thin_call, "fwd", SomeVjp),
     effects=lambda *avals, call_jaxpr, **_: call_jaxpr.effects,
     subprograms=lambda params: (params["call_jaxpr"],),
     show=lambda p: {
