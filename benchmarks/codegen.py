@@ -11,7 +11,8 @@ import numpy as np
 import steno.compiler.vecmath  # noqa: F401 - registers the elementary functions
 from steno import _native
 from steno.compiler.emit import emit
-from steno.compiler.link import compile_objects, load
+from steno.compiler.link import compile_objects
+from steno.compiler.load import load
 from steno.compiler.target import host_target
 from steno.ir.expr import Builder
 from steno.ir.index import LoopVar, var

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import platform
 
-KEPT = ("STENO_JAX_PYTHON", "STENO_REQUIRE_JAX", "STENO_NUM_THREADS", "STENO_VERIFY")
+KEPT = ("STENO_CACHE", "STENO_CACHE_DIR", "STENO_JAX_PYTHON", "STENO_REQUIRE_JAX", "STENO_NUM_THREADS", "STENO_VERIFY")
 for _name in [n for n in os.environ if n.startswith(("STENO_", "JAX_", "XLA_")) and n not in KEPT]:
     del os.environ[_name]
 os.environ.setdefault("STENO_VERIFY", "1")
-os.environ["STENO_CACHE"] = "0"  # what is tested is compiled here and now
+os.environ.setdefault("STENO_CACHE", "0")  # what is tested is compiled here and now
 
 import numpy as np  # noqa: E402  the environment is read when steno is imported
 import peer  # noqa: E402

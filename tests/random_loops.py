@@ -10,7 +10,8 @@ import numpy as np
 
 from steno import _native
 from steno.compiler.emit import emit
-from steno.compiler.link import OPT_LEVEL, Linked, link
+from steno.compiler.link import OPT_LEVEL, link
+from steno.compiler.load import Linked
 from steno.compiler.target import Target
 from steno.ir.expr import Builder, Expr
 from steno.ir.index import FloorDiv, Index, LoopVar, Mod, Value, var

@@ -13,7 +13,8 @@ from random_loops import DTYPES, PARALLEL, Code, random_program, same, values
 
 from steno import _native
 from steno.compiler.emit import Module, emit
-from steno.compiler.link import SYMBOLS, CompileError, asm, compile_objects, llvm, load
+from steno.compiler.link import asm, compile_objects, llvm
+from steno.compiler.load import SYMBOLS, CompileError, load
 from steno.compiler.target import AVX2, NEON, host_target
 from steno.ir import interp_loops
 from steno.ir.expr import Builder, Expr

@@ -75,6 +75,17 @@ def test_another_process_compiles_nothing(filled):
     assert outcome(run(folder)) == (values, 0)
 
 
+def test_a_process_that_compiles_nothing_loads_no_compiler(tmp_path):
+    program = """
+import sys
+import numpy as np, steno as jax, steno.numpy as jnp
+print(float(jax.jit(lambda x: jnp.tanh(x).sum() + jnp.sort(x)[0] + (x @ x))(np.arange(4, dtype=np.float32))).hex())
+print(*sorted(m for m in sys.modules if m in ("llvmlite", "steno.compiler.pipeline", "steno.compiler.emit", "steno.compiler.schedule")))
+"""
+    first, second = (run(tmp_path / "cache", program).stdout.splitlines() for _ in range(2))
+    assert first[0] == second[0] and first[1].startswith("llvmlite") and second[1] == ""
+
+
 def test_the_folder_is_the_users_alone(filled):
     assert filled[0].stat().st_mode & 0o777 == 0o700
     assert all(f.stat().st_mode & 0o777 == 0o600 for f in entries(filled[0]))

@@ -356,7 +356,7 @@ class Compiled(Stage):
             argument_size_in_bytes=sum(a.nbytes for a in closed.in_avals),
             output_size_in_bytes=sum(a.nbytes for a in closed.out_avals),
             alias_size_in_bytes=0 if compiled is None else sum(compiled.in_avals[i].nbytes for _, i in compiled.aliases),
-            temp_size_in_bytes=0 if compiled is None else compiled.program.arena_bytes,
+            temp_size_in_bytes=0 if compiled is None else compiled.plan.arena_bytes,
         )
 
     @property

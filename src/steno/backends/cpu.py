@@ -11,7 +11,7 @@ import numpy as np
 
 from steno._native import ArrayImpl, Executable
 from steno.backends.state import compile_stateful, single_op
-from steno.compiler.pipeline import Compiled, compile_jaxpr
+from steno.compiler.compiled import Compiled, compile_jaxpr
 from steno.core import monitoring
 from steno.core.aval import ShapedArray, typeof
 from steno.core.dtypes import float0
@@ -50,12 +50,12 @@ class CpuExecutable:
             compiled.linked.address,
             [*compiled.in_avals, *(typeof(c) for c in compiled.captured)],
             produced,
-            compiled.program.arena_bytes,
+            compiled.plan.arena_bytes,
             list(compiled.aliases),
             list(compiled.captured),
-            list(compiled.graph.host_calls),
+            list(compiled.host_calls),
             compiled.linked.keepalive,
-            compiled.nanoseconds > HEAVY_NS,
+            compiled.plan.nanoseconds > HEAVY_NS,
         )
         self.results = tuple(self._result(w, v, a) for (w, v), a in zip(compiled.results, self.out_avals, strict=True))
         self.as_produced = self.results == tuple(("output", k) for k in range(len(compiled.out_avals)))

@@ -22,6 +22,7 @@ from steno.compiler.emit_ops import Declarations
 from steno.compiler.emit_registers import emit_registers, fits
 from steno.compiler.emit_scopes import Bound
 from steno.compiler.emit_tiles import emit_tiles, find_tiling
+from steno.compiler.load import ENTRY
 from steno.compiler.target import X86_TRIPLE, Target
 from steno.ir.loops import (
     PARALLEL_NS,
@@ -40,7 +41,6 @@ from steno.ir.loops import (
     TreeReduce,
 )
 
-ENTRY = "entry"
 COPY_UNIT = 1 << 16  # bytes
 COPY_NS_PER_BYTE = 0.1
 
@@ -355,4 +355,4 @@ class _Emitter:
         self.run(self.function(body), (copy.source, copy.target), -(-size // COPY_UNIT), cost)
 
 
-__all__ = ["ENTRY", "KernelCode", "Module", "emit", "emit_kernel"]
+__all__ = ["KernelCode", "Module", "emit", "emit_kernel"]

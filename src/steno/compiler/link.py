@@ -1,7 +1,6 @@
-"""LLVM IR text -> object file -> executable code, by llvmlite.
+"""LLVM IR text -> object files, by llvmlite -> executable code, by load.py.
 
-The way is the same whether objects come from the compiler or from a cache: `compile_objects` gives their bytes, `load` loads them. No
-address stands in an object. What `load` returns must outlive every run of the code.
+The way is the same whether objects come from the compiler or from a cache: `compile_objects` gives their bytes, `load` loads them.
 
 A large module is compiled in parts, in threads. llvmlite's functions share one lock; the C functions underneath need none if each
 thread has a context and a target machine of its own, so the parts call those.
@@ -11,17 +10,15 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import itertools
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, final
 
 from steno import _native
-from steno.compiler import lapack
-from steno.compiler.emit import ENTRY, Module, emit
+from steno.compiler.emit import Module, emit
+from steno.compiler.load import CompileError, Linked, load
 from steno.compiler.object_cache import digest, object_cache
 from steno.compiler.target import Target, host_target
 from steno.core.config import config
@@ -30,34 +27,12 @@ from steno.ir.loops import Program
 OPT_LEVEL = 2
 PART = 4_000  # characters of LLVM IR that are worth a thread: some 5 ms of work
 
-# What LLVM may call of its own accord: copies, and the float remainder, which no instruction gives.
-LIBRARY = {
-    None: ("memcpy", "memset", "memmove"),
-    "libm.so.6": ("fmod", "fmodf"),
-}
-
-
-class CompileError(RuntimeError):
-    """The generated code was not accepted by LLVM, or an object could not be linked: a fault of the compiler."""
-
-
-@final
-@dataclass(frozen=True)
-class Linked:
-    """`address` of the entry; `keepalive` holds the code in memory; `objects`: the bytes that were linked."""
-
-    address: int
-    keepalive: Any
-    objects: tuple[bytes, ...]
-
-
-_serial = itertools.count()
-_lock = threading.Lock()  # of the machine and the linker
+_lock = threading.Lock()  # of the machine
 _parallel = threading.Lock()  # of the machines of `compile_objects`
 
 
 @functools.cache
-def _llvm() -> Any:
+def llvm_library() -> Any:
     import llvmlite.binding as llvm  # noqa: PLC0415 - heavy, on first need
 
     llvm.initialize_all_targets()
@@ -65,19 +40,14 @@ def _llvm() -> Any:
     return llvm
 
 
-def _new_machine(target: Target, opt: int) -> Any:
-    llvm = _llvm()
+def new_machine(target: Target, opt: int) -> Any:
+    llvm = llvm_library()
     return llvm.Target.from_triple(target.triple).create_target_machine(
         cpu="", features=target.features, opt=opt, reloc="pic", codemodel="small"
     )
 
 
-_machine = functools.cache(_new_machine)
-
-
-@functools.cache
-def _jit(target: Target) -> Any:
-    return _llvm().create_lljit_compiler(_new_machine(target, OPT_LEVEL))  # which takes the machine over
+_machine = functools.cache(new_machine)
 
 
 @functools.cache
@@ -85,19 +55,7 @@ def _versions() -> str:
     """Of what makes objects out of text."""
     import llvmlite  # noqa: PLC0415 - heavy, on first need
 
-    return f"{llvmlite.__version__} {_llvm().llvm_version_info}"
-
-
-@functools.cache
-def _library_symbols() -> dict[str, int]:
-    out = {}
-    for library, names in LIBRARY.items():
-        handle = ctypes.CDLL(library)
-        for n in names:
-            address = ctypes.cast(getattr(handle, n), ctypes.c_void_p).value
-            assert address is not None
-            out[n] = address
-    return out
+    return f"{llvmlite.__version__} {llvm_library().llvm_version_info}"
 
 
 def _rejected(message: str, text: str) -> CompileError:
@@ -111,7 +69,7 @@ def _rejected(message: str, text: str) -> CompileError:
 
 
 def _parse(text: str) -> Any:
-    llvm = _llvm()
+    llvm = llvm_library()
     try:
         module = llvm.parse_assembly(text, llvm.create_context())  # of its own, so that types and constants go with the module
         if config._state.verify:
@@ -135,7 +93,7 @@ class _Unlocked:
     """The C functions, called without llvmlite's lock (and without the GIL). AttributeError if llvmlite has changed."""
 
     def __init__(self) -> None:
-        _llvm()
+        llvm_library()
         import llvmlite.binding.ffi as ffi  # noqa: PLC0415 - with llvmlite
 
         def function(name: str) -> Any:
@@ -178,7 +136,7 @@ def _unlocked() -> _Unlocked | None:
 
 @functools.cache
 def _thread_machine(target: Target, opt: int, slot: int) -> Any:
-    return _new_machine(target, opt)
+    return new_machine(target, opt)
 
 
 def _parts(module: Module, most: int, opt: int) -> list[tuple[list[int], int]]:
@@ -214,36 +172,10 @@ def compile_objects(module: Module, target: Target, opt: int = OPT_LEVEL) -> tup
             return tuple(pool.map(lambda part, machine: free.compile(module.part(part[0]), machine), parts, machines))
 
 
-SYMBOLS: dict[str, int] = {}
-"""Entry points of libraries that compiled code may call, by name: added here by whoever loads a library. The runtime's own need not be."""
-
-
-def load(objects: Sequence[bytes], target: Target, imports: Iterable[str] = ()) -> Linked:
-    """Loads objects that call the symbols `imports`. CompileError for a broken object or a symbol that nobody provides."""
-    llvm = _llvm()
-    known = _native.symbols()
-    builder = llvm.JITLibraryBuilder().export_symbol(ENTRY)
-    for image in objects:
-        builder.add_object_img(image)
-    for name, address in _library_symbols().items():
-        builder.import_symbol(name, address)
-    for name in imports:
-        address = known.get(name) or SYMBOLS.get(name) or lapack.symbols().get(name)
-        if address is None:
-            raise CompileError(f"the program calls {name}, which neither the runtime nor a library provides")
-        builder.import_symbol(name, address)
-    with _lock:
-        try:
-            tracker = builder.link(_jit(target), f"steno{next(_serial)}")
-        except RuntimeError as err:
-            raise CompileError(f"the object cannot be linked: {err}") from None
-    return Linked(tracker[ENTRY], tracker, tuple(objects))
-
-
-def link(module: Module, target: Target | None = None, opt: int = OPT_LEVEL) -> Linked:
-    """Code of this process. The level of optimisation changes no result."""
+def link(module: Module, target: Target | None = None, opt: int = OPT_LEVEL, keep: bool = True) -> Linked:
+    """Code of this process. The level of optimisation changes no result. `keep`: objects are looked for, and left, on disk by the text."""
     target = target or host_target()
-    cache = object_cache()
+    cache = object_cache() if keep else None
     if cache is None:
         return load(compile_objects(module, target, opt), target, module.imports)
     key = digest(module.text(), repr(target), str(opt), _versions())
@@ -279,4 +211,4 @@ def asm(program: Program, target: Target | None = None) -> str:
     return assembly(emit(program, target), target)
 
 
-__all__ = ["SYMBOLS", "CompileError", "Linked", "asm", "assembly", "compile_objects", "link", "llvm", "load"]
+__all__ = ["asm", "assembly", "compile_objects", "link", "llvm"]

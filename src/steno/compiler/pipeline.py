@@ -1,21 +1,21 @@
-"""jaxpr -> executable: the passes in order, each level kept for printing.
+"""jaxpr -> machine code: the passes in order, each level kept for printing.
 
 jaxpr --to_graph--> graph --schedule, assign--> loops --emit--> LLVM IR --link--> machine code
 """
 
 from __future__ import annotations
 
-import gc
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import contextmanager
 from typing import Any, final
 
-from steno._native import ShapedArray
 from steno.compiler.buffers import Assigned, assign
-from steno.compiler.emit import Module, emit
+from steno.compiler.compiled import Plan
+from steno.compiler.emit import emit
 from steno.compiler.graph import Graph, to_graph
-from steno.compiler.link import OPT_LEVEL, Linked, assembly, link
+from steno.compiler.link import OPT_LEVEL, assembly, link
+from steno.compiler.load import Linked
 from steno.compiler.schedule import schedule
 from steno.compiler.target import host_target
 from steno.compiler.vecmath import FUNCTIONS as FUNCTIONS  # importing them fills the Builder's table
@@ -24,65 +24,10 @@ from steno.core.jaxpr import ClosedJaxpr
 from steno.ir.check_loops import check
 from steno.ir.loops import Choice, Kernel, LibraryCall, Loop, Program
 from steno.ir.print_loops import show
-from steno.ops.host import refuse_effects
 
 LIBRARY_NS = 1000.0
 QUICK_NS, TINY_NS = 10_000.0, 100.0
 CALL_NS, PRESUMED_ITERATIONS = 20.0, 100
-
-
-@final
-class Compiled:
-    """A compiled program and its levels.
-
-    in_avals: the jaxpr's arguments; captured: arrays closed over, which follow them; results: where each output of the jaxpr is:
-    ("output", position among the machine code's outputs), ("input", position) or ("constant", scalar).
-    """
-
-    __slots__ = ("assigned", "captured", "graph", "in_avals", "jaxpr", "linked", "module", "out_avals", "seconds")
-
-    def __init__(self, jaxpr: ClosedJaxpr, graph: Graph, assigned: Assigned, module: Module, linked: Linked, seconds: Mapping[str, float]):
-        self.jaxpr = jaxpr
-        self.in_avals: Sequence[ShapedArray] = [v.aval for v in jaxpr.jaxpr.invars]
-        self.captured: Sequence[Any] = graph.captured
-        self.graph = graph
-        self.assigned = assigned
-        self.out_avals: Sequence[ShapedArray] = [v.aval for v in assigned.output_values]
-        self.module = module
-        self.linked = linked
-        self.seconds = seconds
-
-    @property
-    def program(self) -> Program:
-        return self.assigned.program
-
-    @property
-    def results(self) -> tuple[tuple[str, Any], ...]:
-        return self.assigned.results
-
-    @property
-    def nanoseconds(self) -> float:
-        """Estimated run time on one thread."""
-        return estimated_ns(self.program)
-
-    @property
-    def aliases(self) -> tuple[tuple[int, int], ...]:
-        """(output, donated input) pairs that share memory."""
-        return self.assigned.aliases
-
-    def as_text(self, level: str = "loops") -> str:
-        """The program at a level: jaxpr, graph, loops, llvm or asm."""
-        if level == "jaxpr":
-            return str(self.jaxpr)
-        if level == "graph":
-            return str(self.graph)
-        if level == "loops":
-            return show(self.program)
-        if level == "llvm":
-            return self.module.text()
-        if level == "asm":
-            return assembly(self.module)
-        raise ValueError(f"as_text: level must be one of 'jaxpr', 'graph', 'loops', 'llvm', 'asm', got {level!r}")
 
 
 class _Clock:
@@ -115,40 +60,43 @@ def estimated_ns(program: Program) -> float:
     return total
 
 
-def compile_jaxpr(closed: ClosedJaxpr, donated: frozenset[int] = frozenset(), quick: bool = False) -> Compiled:
-    """Machine code for `closed` on this CPU. `donated`: positions of arguments whose memory results may take over.
-    `quick`: programs of little work are compiled without optimisation, which takes a quarter of the time (and gives the same results); for
-    ops that are evaluated one by one. ValueError for effects that no other program can have."""
-    if not quick:
-        refuse_effects(closed)
-    with _no_garbage_collection():
-        return _compiled(closed, donated, quick)
+@final
+class Levels:
+    """A program at each level; `seconds`: what each pass took. `quick`: see `compile_jaxpr`."""
 
+    def __init__(self, closed: ClosedJaxpr, donated: frozenset[int], quick: bool = False) -> None:
+        self.quick = quick
+        clock = _Clock()
+        self.seconds = clock.seconds
+        with clock("graph"):
+            self.graph: Graph = to_graph(closed)
+        with clock("loops"):
+            self.assigned = assign(self.graph, schedule(self.graph, lower, in_place=donated), donated)
+        if config._state.verify:
+            check(self.assigned.program)
+        with clock("llvm"):
+            self.module = emit(self.assigned.program, host_target())
+        self.nanoseconds = estimated_ns(self.assigned.program)
+        self._clock = clock
 
-@contextmanager
-def _no_garbage_collection() -> Any:
-    """What a compilation makes is in use until its end: to look through it again and again takes more than linear time."""
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collecting:
-            gc.enable()
+    def link(self, keep: bool) -> Linked:
+        """The machine code. `keep`: on disk, by its text."""
+        libraries_only = not any(isinstance(s, Kernel | Loop | Choice) for s in self.assigned.program.statements)
+        opt = 0 if libraries_only or self.nanoseconds < (QUICK_NS if self.quick else TINY_NS) else OPT_LEVEL
+        with self._clock("code"):
+            return link(self.module, opt=opt, keep=keep)
 
+    def plan(self) -> Plan:
+        a = self.assigned
+        return Plan(tuple(sorted(self.module.imports)), a.results, a.aliases, a.program.arena_bytes, self.nanoseconds)
 
-def _compiled(closed: ClosedJaxpr, donated: frozenset[int], quick: bool) -> Compiled:
-    clock = _Clock()
-    with clock("graph"):
-        graph = to_graph(closed)
-    with clock("loops"):
-        assigned = assign(graph, schedule(graph, lower, in_place=donated), donated)
-    if config._state.verify:
-        check(assigned.program)
-    with clock("llvm"):
-        module = emit(assigned.program, host_target())
-    libraries_only = not any(isinstance(s, (Kernel, Loop, Choice)) for s in assigned.program.statements)
-    opt = 0 if libraries_only or estimated_ns(assigned.program) < (QUICK_NS if quick else TINY_NS) else OPT_LEVEL
-    with clock("code"):
-        linked = link(module, opt=opt)
-    return Compiled(closed, graph, assigned, module, linked, clock.seconds)
+    def as_text(self, level: str) -> str:
+        if level == "graph":
+            return str(self.graph)
+        if level == "loops":
+            return show(self.assigned.program)
+        if level == "llvm":
+            return self.module.text()
+        if level == "asm":
+            return assembly(self.module)
+        raise ValueError(f"as_text: level must be one of 'jaxpr', 'graph', 'loops', 'llvm', 'asm', got {level!r}")

@@ -7,12 +7,14 @@ Decided on the features of a CPU, never on its name: in virtual machines the nam
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import final
 
 import numpy as np
 
+from steno import _native
 from steno.core.config import config
 from steno.ir.loops import LANES
 
@@ -56,16 +58,14 @@ NEON = Target("neon", ARM_TRIPLE, _features(_NEON_BASE), 16, False, False, False
 
 @functools.cache
 def _host(wanted: str) -> Target:
-    import llvmlite.binding as llvm  # noqa: PLC0415 - heavy, on first need
-
-    triple = llvm.get_process_triple()
-    if triple.startswith("aarch64"):
+    machine = os.uname().machine
+    if machine in ("aarch64", "arm64"):
         if wanted not in ("host", "neon"):
-            raise ValueError(f"STENO_TARGET_FEATURES={wanted!r}: this machine is {triple}, use host or neon")
+            raise ValueError(f"STENO_TARGET_FEATURES={wanted!r}: this machine is {machine}, use host or neon")
         return NEON
-    if not triple.startswith("x86_64"):
-        raise NotImplementedError(f"steno generates code for x86-64 and aarch64, this machine is {triple}")
-    have = {k for k, on in llvm.get_host_cpu_features().items() if on}
+    if machine != "x86_64":
+        raise NotImplementedError(f"steno generates code for x86-64 and aarch64, this machine is {machine}")
+    have = set(_native.cpu_features())
     missing = [f for f in _X86_BASE if f not in have]
     if missing:
         raise NotImplementedError(f"steno needs an x86-64 CPU with AVX2, FMA and F16C; this one lacks {', '.join(missing)}")

@@ -141,6 +141,11 @@ def _token() -> tuple[Any, ...] | None:
     return changed or None
 
 
+def traced_values() -> tuple[tuple[str, Any], ...]:
+    """All that a program may depend on besides its function and arguments, under the present configuration."""
+    return tuple((n, getattr(_state, n)) for n in _TRACED)
+
+
 def _refresh_token() -> None:
     """Native keys compare tokens by equality. A thread with overrides has its own token, others the process's."""
     local = any(n in vars(_state) for n in _TRACED)

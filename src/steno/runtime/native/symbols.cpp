@@ -1,6 +1,9 @@
 // The C functions that compiled code calls, by name.
 #include "symbols.h"
 
+#include <cmath>
+#include <cstring>
+
 #include "conv.h"
 #include "executable.h"
 #include "fft.h"
@@ -22,6 +25,12 @@ const struct {
     {"steno_conv", reinterpret_cast<void *>(steno_conv)},
     {"steno_fft", reinterpret_cast<void *>(steno_fft)},
     {"steno_gemm", reinterpret_cast<void *>(steno_gemm)},
+    // What LLVM calls of its own accord: copies, and the float remainder, which no instruction gives.
+    {"memcpy", reinterpret_cast<void *>(static_cast<void *(*)(void *, const void *, size_t)>(std::memcpy))},
+    {"memmove", reinterpret_cast<void *>(static_cast<void *(*)(void *, const void *, size_t)>(std::memmove))},
+    {"memset", reinterpret_cast<void *>(static_cast<void *(*)(void *, int, size_t)>(std::memset))},
+    {"fmod", reinterpret_cast<void *>(static_cast<double (*)(double, double)>(std::fmod))},
+    {"fmodf", reinterpret_cast<void *>(static_cast<float (*)(float, float)>(std::fmod))},
 };
 
 PyObject *symbols(PyObject *, PyObject *) {
