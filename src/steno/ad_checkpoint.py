@@ -40,7 +40,11 @@ def checkpoint(
                       `scan`, whose body keeps nothing else)
     static_argnums, static_argnames    arguments that are Python values to the function
 
-    ValueError for static_argnums that a call does not have."""
+    ValueError for static_argnums that a call does not have.
+
+    >>> steno.grad(steno.checkpoint(lambda x: jnp.sin(jnp.sin(x))))(0.0)
+    Array(1., dtype=float32, weak_type=True)
+    """
     if fun is None:
         return functools.partial(
             checkpoint, prevent_cse=prevent_cse, policy=policy, static_argnums=static_argnums, static_argnames=static_argnames

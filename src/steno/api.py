@@ -480,7 +480,12 @@ def jit(
     compiler_options                  {"fast_math": True} allows reassociation and contraction; XLA's options are accepted
     in_shardings, out_shardings, device, backend, keep_unused    accepted; there is one device, and unused arguments cost nothing
 
-    Without `fun` a decorator. ValueError for argnums and argnames that the function does not have."""
+    Without `fun` a decorator. ValueError for argnums and argnames that the function does not have.
+
+    >>> f = steno.jit(lambda x: x * 2 + 1)
+    >>> f(3.0)
+    Array(7., dtype=float32, weak_type=True)
+    """
     if fun is _NOT_GIVEN:
         return functools.partial(
             jit, static_argnums=static_argnums, static_argnames=static_argnames, donate_argnums=donate_argnums,
@@ -516,7 +521,11 @@ def _check_callable(fun: Any, name: str) -> None:
 
 def make_jaxpr(fun: Any, static_argnums: Any = (), axis_env: Any = None, return_shape: bool = False) -> Callable[..., Any]:
     """A function that takes `fun`'s arguments (or ShapeDtypeStructs) and returns the program `fun` records, with `return_shape` also the
-    results' ShapeDtypeStructs. `axis_env`: (name, size) pairs of mapped axes that collectives in `fun` refer to."""
+    results' ShapeDtypeStructs. `axis_env`: (name, size) pairs of mapped axes that collectives in `fun` refer to.
+
+    >>> steno.make_jaxpr(lambda x: jnp.sin(x) * 2)(1.0)
+    { lambda ; a:f32[]. let b:f32[] = sin a; c:f32[] = mul b 2.0:f32[] in (c,) }
+    """
     _check_callable(fun, "make_jaxpr")
     options = _make_options(fun, static_argnums, None, None, None, False, False, None)
 
@@ -544,7 +553,11 @@ def make_jaxpr(fun: Any, static_argnums: Any = (), axis_env: Any = None, return_
 def eval_shape(fun: Any, *args: Any, **kwargs: Any) -> Any:
     """The shapes, dtypes and weak types of `fun(*args, **kwargs)` as ShapeDtypeStructs, computing nothing.
 
-    An argument may be anything with a shape and a dtype."""
+    An argument may be anything with a shape and a dtype.
+
+    >>> steno.eval_shape(lambda x: x @ x.T, steno.ShapeDtypeStruct((3, 4), 'float32'))
+    ShapeDtypeStruct(shape=(3, 3), dtype=float32)
+    """
     _check_callable(fun, "eval_shape")
     inner = fun if isinstance(fun, JitFunction) else jit(fun)
     args, kwargs = tree_map(_described, (args, kwargs))

@@ -91,7 +91,11 @@ def pure_callback(
     """`callback(*args, **kwargs)`, a Python function without side effects, called while the program runs.
 
     It gets arrays and returns a tree of arrays with the shapes and dtypes of `result_shape_dtypes`. A program may call it any number of
-    times, also not at all. `vmap_method` says how vmap is to call it. An exception it raises reaches the caller as JaxRuntimeError."""
+    times, also not at all. `vmap_method` says how vmap is to call it. An exception it raises reaches the caller as JaxRuntimeError.
+
+    >>> steno.jit(lambda x: steno.pure_callback(np.sin, x, x))(0.0)
+    Array(0., dtype=float32)
+    """
     name = "pure_callback"
     _check_callable(name, callback)
     if vmap_method not in VMAP_METHODS:

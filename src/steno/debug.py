@@ -101,7 +101,12 @@ def print(  # noqa: A001
 
     `fmt` is a format string like `"x = {x}, y = {}"`; every argument must have a place in it. Leaves of the arguments that are no arrays
     are printed as they are. `ordered`: prints of one program come in program order among ordered ones. Without `fmt`, a function with
-    these options."""
+    these options.
+
+    >>> steno.jit(lambda x: steno.debug.print('x = {}', x))(1.0)
+    x = 1.0
+    >>> steno.effects_barrier()
+    """
     if fmt is None:
         _check_options_only("debug.print", "a format", args, kwargs)
         return lambda fmt, *args, **kwargs: _emit("debug.print", fmt, args, kwargs, ordered, partitioned, not skip_format_check, None)

@@ -105,7 +105,11 @@ def jvp(fun: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool = Fa
     """`fun(*primals)` and its derivative along `tangents`: (result, tangent of the result), with `has_aux`, where `fun` returns a pair,
     followed by the second half of that.
 
-    TypeError if the structures or dtypes of primals and tangents differ, ValueError if shapes do."""
+    TypeError if the structures or dtypes of primals and tangents differ, ValueError if shapes do.
+
+    >>> steno.jvp(jnp.sin, (0.0,), (2.0,))
+    (Array(0., dtype=float32, weak_type=True), Array(2., dtype=float32, weak_type=True))
+    """
     check_callable(fun)
     if not isinstance(primals, tuple | list) or not isinstance(tangents, tuple | list):
         raise TypeError(
@@ -237,7 +241,12 @@ def vjp(
 
     `in_nzs`: a prefix of `primals` of bools: arguments under False get zeros. `saveable_args`: a tree of bools likewise: arguments under
     False are not kept for the backward pass, but are to be put into the list `args_res` of the returned function before it is called. With
-    `has_aux`, where `fun` returns a pair, also the second half of that."""
+    `has_aux`, where `fun` returns a pair, also the second half of that.
+
+    >>> y, back = steno.vjp(lambda x, y: x * y, 2.0, 3.0)
+    >>> back(1.0)
+    (Array(3., dtype=float32, weak_type=True), Array(2., dtype=float32, weak_type=True))
+    """
     check_callable(fun)
     if reduce_axes:
         raise NotImplementedError("reduce_axes argument to vjp is deprecated")

@@ -28,7 +28,11 @@ from steno.tree_util import tree_leaves, tree_map
 
 
 def devices(backend: Any = None) -> list[Device]:
-    """The devices of a platform (`"cpu"`). RuntimeError for a platform there is not."""
+    """The devices of a platform (`"cpu"`). RuntimeError for a platform there is not.
+
+    >>> steno.devices()
+    [CpuDevice(id=0)]
+    """
     if backend not in (None, "cpu") and not isinstance(backend, Client):
         raise RuntimeError(
             f"Unknown backend: '{backend}' requested, but no platforms that are instances of {backend} are present. "
@@ -142,7 +146,11 @@ def device_put(x: Any, device: Any = None, *, src: Any = None, donate: Any = Fal
     device      the device, a sharding, a PartitionSpec of the mesh that is set, or a tree of those, which is one for the upper part of the
                 tree of values. There is one memory, where arrays lie whole; the array says what was asked for: `x.sharding`
     may_alias   False: always a copy
-    ValueError for what is no place, and for trees that do not fit."""
+    ValueError for what is no place, and for trees that do not fit.
+
+    >>> steno.device_put({'a': 1.0})
+    {'a': Array(1., dtype=float32, weak_type=True)}
+    """
     leaves = tree_leaves(x)
     if device is None or isinstance(device, Device | Sharding):
         places = [_place(device, "device_put")] * len(leaves)
@@ -256,7 +264,11 @@ def make_array_from_single_device_arrays(shape: Sequence[int], sharding: Shardin
 
 
 def device_get(x: Any) -> Any:
-    """The tree with its arrays as NumPy arrays; keys and other leaves stay."""
+    """The tree with its arrays as NumPy arrays; keys and other leaves stay.
+
+    >>> steno.device_get(jnp.arange(3))
+    array([0, 1, 2], dtype=int32)
+    """
 
     def leaf(v: Any) -> Any:
         return np.asarray(v) if isinstance(v, ArrayImpl | Tracer) and not dtypes.is_key(v.dtype) else v
@@ -265,7 +277,11 @@ def device_get(x: Any) -> Any:
 
 
 def block_until_ready(x: Any) -> Any:
-    """Waits until every array in the tree is computed; returns the tree."""
+    """Waits until every array in the tree is computed; returns the tree.
+
+    >>> steno.block_until_ready(jnp.ones(2))
+    Array([1., 1.], dtype=float32)
+    """
     for v in tree_leaves(x):
         if isinstance(v, ArrayImpl):
             v.block_until_ready()

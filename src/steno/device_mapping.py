@@ -83,7 +83,11 @@ def pmap(
     donate_argnums                arguments whose memory the results may take over
     devices                       those that results say they lie on: the first ones, if it says nothing
     the others                    as for `vmap`; `backend` is accepted
-    ValueError if the axis has more elements than there are devices."""
+    ValueError if the axis has more elements than there are devices.
+
+    >>> steno.pmap(lambda x: x + 1)(jnp.ones((1, 2)))
+    Array([[2., 2.]], dtype=float32)
+    """
     check_callable(fun)
     if isinstance(in_axes, list):
         in_axes = tuple(in_axes)
@@ -298,7 +302,12 @@ def shard_map(
                            arguments say they lie on the mesh
     axis_names             the axes that `f` refers to, and specs (all of them, if there are none); arrays are whole along the others
     check_vma              ValueError if a result may differ along an axis that its spec does not name; else the first one's counts
-    Without `f` a decorator. ValueError for specs that do not fit."""
+    Without `f` a decorator. ValueError for specs that do not fit.
+
+    >>> double = steno.shard_map(lambda x: 2 * x, mesh=steno.make_mesh((1,), ('x',)), in_specs=steno.P('x'), out_specs=steno.P('x'))
+    >>> double(jnp.arange(3))
+    Array([0, 2, 4], dtype=int32)
+    """
     if f is None:
         return functools.partial(
             shard_map, out_specs=out_specs, in_specs=in_specs, mesh=mesh, axis_names=axis_names, check_vma=check_vma

@@ -169,7 +169,11 @@ def value_and_grad(
     holomorphic   `fun` maps complex numbers to complex numbers, and has a complex derivative
     allow_int     integer and bool arguments are allowed, and get gradients of dtype float0
 
-    TypeError for arguments or results that cannot be differentiated."""
+    TypeError for arguments or results that cannot be differentiated.
+
+    >>> steno.value_and_grad(lambda x: x**2)(3.0)
+    (Array(9., dtype=float32, weak_type=True), Array(6., dtype=float32, weak_type=True))
+    """
     check_callable(fun)
     if reduce_axes:
         raise NotImplementedError("reduce_axes argument to grad is deprecated")
@@ -218,7 +222,11 @@ def grad(
     allow_int: bool = False,
     reduce_axes: Any = (),
 ) -> Callable[..., Any]:
-    """A function that gives the gradient of `fun`, with `has_aux` the pair (gradient, more). See `value_and_grad`."""
+    """A function that gives the gradient of `fun`, with `has_aux` the pair (gradient, more). See `value_and_grad`.
+
+    >>> steno.grad(lambda x: x**3)(2.0)
+    Array(12., dtype=float32, weak_type=True)
+    """
     check_callable(fun)
     if reduce_axes:
         raise NotImplementedError("reduce_axes argument to grad is deprecated")
@@ -269,7 +277,12 @@ def _jacobian_tree(outer: PyTreeDef, inner: PyTreeDef, entries: Sequence[Sequenc
 def jacfwd(fun: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, holomorphic: bool = False) -> Callable[..., Any]:
     """The Jacobian of `fun` by the positional arguments `argnums`, column by column in forward mode: best where there are more results
     than arguments. For a result of shape s and an argument of shape t an array of shape s + t, in the structure of results, then
-    arguments."""
+    arguments.
+
+    >>> steno.jacfwd(lambda x: x**2)(jnp.array([1.0, 2.0]))
+    Array([[2., 0.],
+           [0., 4.]], dtype=float32)
+    """
     check_callable(fun)
     argnums = _argnums(argnums)
 
@@ -315,7 +328,12 @@ def jacrev(
     fun: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, holomorphic: bool = False, allow_int: bool = False
 ) -> Callable[..., Any]:
     """The Jacobian of `fun` by the positional arguments `argnums`, row by row in reverse mode: best where there are more arguments than
-    results. The structure is that of `jacfwd`."""
+    results. The structure is that of `jacfwd`.
+
+    >>> steno.jacrev(lambda x: x.sum() * x)(jnp.array([1.0, 2.0]))
+    Array([[4., 1.],
+           [2., 5.]], dtype=float32)
+    """
     check_callable(fun)
     argnums = _argnums(argnums)
 
@@ -367,7 +385,12 @@ def jacobian(
 
 
 def hessian(fun: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, holomorphic: bool = False) -> Callable[..., Any]:
-    """The second derivatives of `fun`: `jacfwd(jacrev(fun))`."""
+    """The second derivatives of `fun`: `jacfwd(jacrev(fun))`.
+
+    >>> steno.hessian(lambda x: (x**3).sum())(jnp.array([1.0, 2.0]))
+    Array([[ 6.,  0.],
+           [ 0., 12.]], dtype=float32)
+    """
     return jacfwd(jacrev(fun, argnums, has_aux, holomorphic), argnums, has_aux, holomorphic)
 
 

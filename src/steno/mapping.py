@@ -67,7 +67,11 @@ def vmap(
     spmd_axis_name    accepted; there is one device
     sum_match   a result whose out_axes is None although it differs between elements is summed over them (else an error)
 
-    ValueError if sizes differ, axes do not exist, or the trees do not fit."""
+    ValueError if sizes differ, axes do not exist, or the trees do not fit.
+
+    >>> steno.vmap(jnp.dot, in_axes=(0, None))(jnp.eye(2), jnp.array([1.0, 2.0]))
+    Array([1., 2.], dtype=float32)
+    """
     check_callable(fun)
     if isinstance(in_axes, list):
         in_axes = tuple(in_axes)

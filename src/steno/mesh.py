@@ -429,7 +429,11 @@ def get_abstract_mesh() -> AbstractMesh:
 
 def make_mesh(axis_shapes: Sequence[int], axis_names: Sequence[Any], axis_types: Any = None, *, devices: Any = None) -> Mesh:
     """A mesh of the first devices there are, or of `devices`, of explicit axes if `axis_types` says nothing. ValueError if there are not
-    enough."""
+    enough.
+
+    >>> steno.make_mesh((1,), ('x',))
+    Mesh(axis_sizes=(1,), axis_names=('x',), axis_types=(Explicit,))
+    """
     shape = tuple(map(int, axis_shapes))
     given = all_devices() if devices is None else list(devices)
     names = _names_of_axes(axis_names, "make_mesh")

@@ -100,22 +100,38 @@ def tree_flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], PyTreeDe
 
     Nodes are the registered classes, and: tuple, list, dict (in the order of its sorted keys), named tuples, None,
     OrderedDict, defaultdict. `is_leaf(x)` may return True to stop at a node. Dict keys without an order: ValueError.
+
+    >>> leaves, structure = steno.tree.flatten({'a': 1, 'b': [2]})
+    >>> leaves, structure
+    ([1, 2], PyTreeDef({'a': *, 'b': [*]}))
     """
     return default_registry.flatten(tree, is_leaf)
 
 
 def tree_unflatten(treedef: PyTreeDef, leaves: Iterable[Any]) -> Any:
-    """The tree with this structure and these leaves. A wrong number of leaves: ValueError."""
+    """The tree with this structure and these leaves. A wrong number of leaves: ValueError.
+
+    >>> steno.tree.unflatten(steno.tree.structure({'a': 1}), [5])
+    {'a': 5}
+    """
     return treedef.unflatten(leaves)
 
 
 def tree_leaves(tree: Any, is_leaf: IsLeaf = None) -> list[Any]:
-    """The leaves of `tree`, from left to right; see `tree_flatten`."""
+    """The leaves of `tree`, from left to right; see `tree_flatten`.
+
+    >>> steno.tree.leaves({'b': 1, 'a': (2, None)})
+    [2, 1]
+    """
     return default_registry.leaves(tree, is_leaf)
 
 
 def tree_structure(tree: Any, is_leaf: IsLeaf = None) -> PyTreeDef:
-    """The structure of `tree`; see `tree_flatten`."""
+    """The structure of `tree`; see `tree_flatten`.
+
+    >>> steno.tree.structure([1, {'a': 2}])
+    PyTreeDef([*, {'a': *}])
+    """
     return default_registry.structure(tree, is_leaf)
 
 
@@ -314,6 +330,9 @@ def tree_map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf = Non
 
     `tree` must be a prefix of each tree in `rest`; `f` gets the subtrees that stand there as further arguments.
     A tree that does not fit: ValueError with the path. See `tree_flatten` for `is_leaf`.
+
+    >>> steno.tree.map(lambda x: x + 1, {'a': 1, 'b': (2, 3)})
+    {'a': 2, 'b': (3, 4)}
     """
     leaves, treedef = tree_flatten(tree, is_leaf)
     columns = [leaves] + [_flatten_up_to(treedef, tree, r, is_leaf, "tree_map tree") for r in rest]
@@ -336,7 +355,11 @@ def tree_map_with_path(
 
 
 def tree_reduce(function: Callable[[T, Any], T], tree: Any, initializer: Any = _UNSPECIFIED, is_leaf: IsLeaf = None) -> T:
-    """`functools.reduce` over the leaves, from left to right. No leaves and no initializer: TypeError."""
+    """`functools.reduce` over the leaves, from left to right. No leaves and no initializer: TypeError.
+
+    >>> steno.tree.reduce(lambda x, y: x + y, {'a': 1, 'b': (2, 3)})
+    6
+    """
     leaves = tree_leaves(tree, is_leaf)
     if initializer is _UNSPECIFIED:
         return functools.reduce(function, leaves)

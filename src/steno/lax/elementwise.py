@@ -241,7 +241,11 @@ def bitcast_convert_type(operand: ArrayLike, new_dtype: DTypeLike) -> Array:
 
 
 def stop_gradient(x: Any) -> Any:
-    """x (a tree), taken for a constant by derivatives."""
+    """x (a tree), taken for a constant by derivatives.
+
+    >>> steno.grad(lambda x: x * lax.stop_gradient(x))(3.0)
+    Array(3., dtype=float32, weak_type=True)
+    """
 
     def stop(leaf: Any) -> Any:
         leaf = as_array("stop_gradient", leaf) if type(leaf) is not TypedScalar else leaf

@@ -72,7 +72,11 @@ def _wrap(i: Any, n: int, allow: bool) -> Any:
 def dynamic_slice(
     operand: Array | np.ndarray, start_indices: Any, slice_sizes: Sequence[int], *, allow_negative_indices: bool | Sequence[bool] = True
 ) -> Array:
-    """A window of static size at a run-time position, moved inside where it would leave the array."""
+    """A window of static size at a run-time position, moved inside where it would leave the array.
+
+    >>> lax.dynamic_slice(jnp.arange(5), (2,), (3,))
+    Array([2, 3, 4], dtype=int32)
+    """
     x = as_array("dynamic_slice", operand)
     starts = _starts("dynamic_slice", x.shape, start_indices, allow_negative_indices)
     return p.dynamic_slice_p(x, *starts, slice_sizes=integers("dynamic_slice", "slice_sizes", slice_sizes))
@@ -101,7 +105,11 @@ def dynamic_index_in_dim(
 def dynamic_update_slice(
     operand: Array | np.ndarray, update: ArrayLike, start_indices: Any, *, allow_negative_indices: bool | Sequence[bool] = True
 ) -> Array:
-    """The operand with a window replaced, at a position as of `dynamic_slice`."""
+    """The operand with a window replaced, at a position as of `dynamic_slice`.
+
+    >>> lax.dynamic_update_slice(jnp.zeros(4), jnp.ones(2), (1,))
+    Array([0., 1., 1., 0.], dtype=float32)
+    """
     x = as_array("dynamic_update_slice", operand)
     u = as_operand("dynamic_update_slice", update, 1)
     starts = _starts("dynamic_update_slice", x.shape, start_indices, allow_negative_indices)

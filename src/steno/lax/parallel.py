@@ -154,7 +154,11 @@ def _is_constant(x: Any) -> bool:
 def psum(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
     """The sum of each leaf of `x` over the elements of one or several mapped axes (ints: axes of the value itself).
 
-    Python numbers and NumPy arrays are multiplied at once: `psum(1, axis_name)` is the axis size, an int."""
+    Python numbers and NumPy arrays are multiplied at once: `psum(1, axis_name)` is the axis size, an int.
+
+    >>> steno.vmap(lambda x: lax.psum(x, 'i'), axis_name='i')(jnp.arange(3))
+    Array([3, 3, 3], dtype=int32)
+    """
     leaves, tree = tree_flatten(x)
     names = _names(axis_name)
     if leaves and all(map(_is_constant, leaves)) and not any(isinstance(n, int) for n in names):
@@ -169,7 +173,11 @@ def psum(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
 
 
 def pmean(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
-    """The mean of each leaf over the elements of one or several mapped axes; of integers as floats."""
+    """The mean of each leaf over the elements of one or several mapped axes; of integers as floats.
+
+    >>> steno.vmap(lambda x: lax.pmean(x, 'i'), axis_name='i')(jnp.array([1.0, 3.0]))
+    Array([2., 2.], dtype=float32)
+    """
     total = psum(x, axis_name, axis_index_groups=axis_index_groups)
     names = _names(axis_name)
     shapes = [typeof(y).shape for y in tree_flatten(x)[0][:1]]

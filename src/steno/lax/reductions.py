@@ -202,7 +202,11 @@ def sort_key_val(keys: Array, values: ArrayLike, dimension: int = -1, is_stable:
 
 
 def top_k(operand: ArrayLike, k: int, *, axis: int = -1, is_stable: bool = True) -> list[Array]:
-    """The k greatest elements along an axis, in descending order, and their positions (int32); equal ones in order of position."""
+    """The k greatest elements along an axis, in descending order, and their positions (int32); equal ones in order of position.
+
+    >>> lax.top_k(jnp.array([1, 5, 3]), 2)
+    [Array([5, 3], dtype=int32), Array([1, 2], dtype=int32)]
+    """
     x = as_array("top_k", operand)
     k = operator.index(k)
     if k < 0:

@@ -27,7 +27,11 @@ def identity(x: ArrayLike) -> Array:
 
 @jit
 def relu(x: ArrayLike) -> Array:
-    """max(x, 0). The derivative at 0 is 0."""
+    """max(x, 0). The derivative at 0 is 0.
+
+    >>> nn.relu(jnp.array([-1.0, 2.0]))
+    Array([0., 2.], dtype=float32)
+    """
     return _relu(x)
 
 
@@ -101,7 +105,11 @@ def gelu(x: ArrayLike, approximate: bool = True) -> Array:
 
 
 def sigmoid(x: ArrayLike) -> Array:
-    """1 / (1 + exp(-x))."""
+    """1 / (1 + exp(-x)).
+
+    >>> nn.sigmoid(0.0)
+    Array(0.5, dtype=float32, weak_type=True)
+    """
     return lax.logistic(x)
 
 

@@ -53,7 +53,11 @@ def _shifted(x: Array, axis: Axis) -> Array:
 
 
 def softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -> Array:
-    """exp(x), divided by its sum over `axis`: what `where` masks is 0 and does not count. TypeError for bools."""
+    """exp(x), divided by its sum over `axis`: what `where` masks is 0 and does not count. TypeError for bools.
+
+    >>> nn.softmax(jnp.zeros(4))
+    Array([0.25, 0.25, 0.25, 0.25], dtype=float32)
+    """
     rule = _softmax_by_result if config._state.softmax_custom_jvp else _softmax
     return rule(x, where, _static_axes(axis))
 
@@ -77,7 +81,11 @@ def _softmax_jvp(axis: Axis, primals: Any, tangents: Any) -> tuple[Array, Array]
 
 
 def log_softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -> Array:
-    """log(softmax(x)): what `where` masks is -inf and does not count. TypeError for bools."""
+    """log(softmax(x)): what `where` masks is -inf and does not count. TypeError for bools.
+
+    >>> nn.log_softmax(jnp.array([0.0]))
+    Array([0.], dtype=float32)
+    """
     return _log_softmax(x, where, axis=_static_axes(axis))
 
 
@@ -98,6 +106,9 @@ def logsumexp(
     """log(sum(b * exp(a))) over `axis`, without overflow on the way; -inf of nothing.
 
     A negative sum gives NaN. With `return_sign` comes the pair (logarithm of the magnitude, sign); a complex sign has magnitude 1.
+
+    >>> nn.logsumexp(jnp.array([0.0]))
+    Array(0., dtype=float32)
     """
     return _logsumexp(a, b, where, axis=_static_axes(axis), keepdims=bool(keepdims), return_sign=bool(return_sign))
 
@@ -182,6 +193,10 @@ def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1, out_
     """An array with a new axis of size `num_classes`: 1 where the position along it is x, 0 elsewhere (so all 0 for x out of range).
 
     `dtype`: by default the default float. ConcretizationTypeError if num_classes is traced.
+
+    >>> nn.one_hot(jnp.array([1, 0]), 3)
+    Array([[0., 1., 0.],
+           [1., 0., 0.]], dtype=float32)
     """
     if out_sharding is not None:
         raise NotImplementedError("one_hot: out_sharding is not supported: there is one device")

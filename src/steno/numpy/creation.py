@@ -55,7 +55,12 @@ def array(
     """An array of what a number, an array, nested sequences or anything with the buffer, array or DLPack protocol holds.
 
     Python numbers alone make weakly typed arrays. TypeError or ValueError for what holds no numbers; OverflowError for integers out of
-    range."""
+    range.
+
+    >>> jnp.array([[1, 2], [3, 4]])
+    Array([[1, 2],
+           [3, 4]], dtype=int32)
+    """
     if order not in (None, "K"):
         raise NotImplementedError(f"array: order must be 'K' or None, got {order!r}: arrays have one memory order")
     d = check_dtype(dtype, "array")
@@ -76,7 +81,11 @@ def asarray(
     device: Any = None,
     out_sharding: Any = None,
 ) -> Array:
-    """As `array`, without a copy of what is an array already, unless `copy` is true."""
+    """As `array`, without a copy of what is an array already, unless `copy` is true.
+
+    >>> jnp.asarray([1.0, 2.0])
+    Array([1., 2.], dtype=float32)
+    """
     if type(a) is ArrayImpl and dtype is None and not copy and order in (None, "K"):
         return a
     return array(a, dtype, copy=bool(copy), order="K" if order is None else order)
@@ -272,12 +281,21 @@ def fromfunction(function: Callable[..., Any], shape: Any, *, dtype: DTypeLike =
 
 
 def zeros(shape: Any, dtype: DTypeLike | None = None, *, device: Any = None, out_sharding: Any = None) -> Array:
-    """Zeros of a shape; float by default."""
+    """Zeros of a shape; float by default.
+
+    >>> jnp.zeros((2, 2))
+    Array([[0., 0.],
+           [0., 0.]], dtype=float32)
+    """
     return _constant("zeros", shape, 0, dtype)
 
 
 def ones(shape: Any, dtype: DTypeLike | None = None, *, device: Any = None, out_sharding: Any = None) -> Array:
-    """Ones of a shape; float by default."""
+    """Ones of a shape; float by default.
+
+    >>> jnp.ones(3)
+    Array([1., 1., 1.], dtype=float32)
+    """
     return _constant("ones", shape, 1, dtype)
 
 
@@ -301,7 +319,11 @@ def _keys(shape: Shape, word: Any, dtype: dtypes.KeyDType) -> Array:
 
 
 def full(shape: Any, fill_value: ArrayLike, dtype: DTypeLike | None = None, *, device: Any = None, out_sharding: Any = None) -> Array:
-    """An array of one value, or of an array broadcast to the shape; in the value's dtype by default."""
+    """An array of one value, or of an array broadcast to the shape; in the value's dtype by default.
+
+    >>> jnp.full((2,), 7)
+    Array([7, 7], dtype=int32, weak_type=True)
+    """
     d = check_dtype(dtype, "full")
     if isinstance(d, dtypes.KeyDType) and not _is_keys(fill_value):
         return _keys(check_shape(shape), fill_value, d)
@@ -357,12 +379,20 @@ def _like(fun: str, a: Any, dtype: Any, shape: Any) -> tuple[Any, bool, Shape]:
 
 
 def zeros_like(a: Any, dtype: DTypeLike | None = None, shape: Any = None, *, device: Any = None, out_sharding: Any = None) -> Array:
-    """Zeros of a's shape and dtype."""
+    """Zeros of a's shape and dtype.
+
+    >>> jnp.zeros_like(jnp.arange(3))
+    Array([0, 0, 0], dtype=int32)
+    """
     return _constant_like("zeros_like", a, 0, dtype, shape)
 
 
 def ones_like(a: Any, dtype: DTypeLike | None = None, shape: Any = None, *, device: Any = None, out_sharding: Any = None) -> Array:
-    """Ones of a's shape and dtype."""
+    """Ones of a's shape and dtype.
+
+    >>> jnp.ones_like(jnp.arange(3.0))
+    Array([1., 1., 1.], dtype=float32)
+    """
     return _constant_like("ones_like", a, 1, dtype, shape)
 
 
@@ -381,7 +411,11 @@ def _constant_like(fun: str, a: Any, value: int, dtype: Any, shape: Any) -> Arra
 def full_like(
     a: Any, fill_value: ArrayLike, dtype: DTypeLike | None = None, shape: Any = None, *, device: Any = None, out_sharding: Any = None
 ) -> Array:
-    """One value in a's shape and dtype."""
+    """One value in a's shape and dtype.
+
+    >>> jnp.full_like(jnp.arange(3), 9)
+    Array([9, 9, 9], dtype=int32)
+    """
     d, weak, sizes = _like("full_like", a, dtype, shape)
     if isinstance(d, dtypes.KeyDType) and not _is_keys(fill_value):
         return _keys(sizes, fill_value, d)
@@ -390,7 +424,12 @@ def full_like(
 
 
 def eye(N: int, M: int | None = None, k: Any = 0, dtype: DTypeLike | None = None, *, device: Any = None) -> Array:
-    """Ones on the k-th diagonal, else zeros, in N rows and M (else N) columns; k may be traced."""
+    """Ones on the k-th diagonal, else zeros, in N rows and M (else N) columns; k may be traced.
+
+    >>> jnp.eye(2)
+    Array([[1., 0.],
+           [0., 1.]], dtype=float32)
+    """
     d = dtypes.default_float() if dtype is None else check_dtype(dtype, "eye")
     return convert(_diagonal_mask("eye", N, M, k, lax.eq), d)
 
@@ -429,7 +468,11 @@ def diagonal_mask(shape: Shape, k: Any, compare: Callable[[Any, Any], Array]) ->
 def arange(
     start: Any, stop: Any = None, step: Any = None, dtype: DTypeLike | None = None, *, device: Any = None, out_sharding: Any = None
 ) -> Array:
-    """start, start + step, ... below stop. The arguments must be known while tracing, since they make the shape."""
+    """start, start + step, ... below stop. The arguments must be known while tracing, since they make the shape.
+
+    >>> jnp.arange(1, 7, 2)
+    Array([1, 3, 5], dtype=int32)
+    """
     d = check_dtype(dtype, "arange")
     given = [x for x in (start, stop, step) if x is not None]
     for name, x in (("start" if stop is not None else "stop", start), ("stop", stop), ("step", step)):
@@ -487,7 +530,11 @@ def linspace(
     device: Any = None,
 ) -> Any:
     """`num` values at equal distances from start to stop (the last one, with `endpoint`), along a new axis; with `retstep`, also the
-    distance."""
+    distance.
+
+    >>> jnp.linspace(0, 1, 5)
+    Array([0.  , 0.25, 0.5 , 0.75, 1.  ], dtype=float32)
+    """
     num = static_index("linspace", num, "num")
     if num < 0:
         raise ValueError(f"linspace: num must not be negative, got {num}")
@@ -575,7 +622,13 @@ def geomspace(
 
 
 def meshgrid(*xi: ArrayLike, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> tuple[Array, ...]:
-    """Coordinate grids of vectors; with `sparse`, each of size 1 along the axes of the others."""
+    """Coordinate grids of vectors; with `sparse`, each of size 1 along the axes of the others.
+
+    >>> jnp.meshgrid(jnp.arange(2), jnp.arange(2))
+    (Array([[0, 1],
+           [0, 1]], dtype=int32), Array([[0, 0],
+           [1, 1]], dtype=int32))
+    """
     args = arrays("meshgrid", *xi)
     if not copy:
         raise ValueError("meshgrid: copy must be True, since arrays are immutable")

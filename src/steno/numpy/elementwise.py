@@ -89,25 +89,25 @@ def _plain(name: str, op: Any, doc: str) -> Any:
     return fun
 
 
-exp = _inexact("exp", p.exp_p, "e to the power x.", accuracy=None)
+exp = _inexact("exp", p.exp_p, "e to the power x.\n\n>>> jnp.exp(0.0)\nArray(1., dtype=float32, weak_type=True)", accuracy=None)
 exp2 = _inexact("exp2", p.exp2_p, "2 to the power x.", accuracy=None)
 _expm1 = _inexact("expm1", p.expm1_p, "", accuracy=None)
 log = _inexact("log", p.log_p, "The natural logarithm.", accuracy=None)
 log1p = _inexact("log1p", p.log1p_p, "log(1 + x), exact for small x.", accuracy=None)
 log2 = _inexact("log2", p.log2_p, "The logarithm to base 2.", accuracy=None)
-sin = _inexact("sin", p.sin_p, "The sine.", accuracy=None)
-cos = _inexact("cos", p.cos_p, "The cosine.", accuracy=None)
+sin = _inexact("sin", p.sin_p, "The sine.\n\n>>> jnp.sin(0.0)\nArray(0., dtype=float32, weak_type=True)", accuracy=None)
+cos = _inexact("cos", p.cos_p, "The cosine.\n\n>>> jnp.cos(0.0)\nArray(1., dtype=float32, weak_type=True)", accuracy=None)
 tan = _inexact("tan", p.tan_p, "The tangent.", accuracy=None)
 sinh = _inexact("sinh", p.sinh_p, "The hyperbolic sine.")
 cosh = _inexact("cosh", p.cosh_p, "The hyperbolic cosine.")
-tanh = _inexact("tanh", p.tanh_p, "The hyperbolic tangent.", accuracy=None)
+tanh = _inexact("tanh", p.tanh_p, "The hyperbolic tangent.\n\n>>> jnp.tanh(0.0)\nArray(0., dtype=float32, weak_type=True)", accuracy=None)
 arcsin = _inexact("arcsin", p.asin_p, "The inverse sine.")
 arccos = _inexact("arccos", p.acos_p, "The inverse cosine.")
 arctan = _inexact("arctan", p.atan_p, "The inverse tangent.")
 arcsinh = _inexact("arcsinh", p.asinh_p, "The inverse hyperbolic sine.")
 arccosh = _inexact("arccosh", p.acosh_p, "The inverse hyperbolic cosine.")
 arctanh = _inexact("arctanh", p.atanh_p, "The inverse hyperbolic tangent.")
-sqrt = _inexact("sqrt", p.sqrt_p, "The square root.", accuracy=None)
+sqrt = _inexact("sqrt", p.sqrt_p, "The square root.\n\n>>> jnp.sqrt(jnp.array([4.0, 9.0]))\nArray([2., 3.], dtype=float32)", accuracy=None)
 cbrt = _inexact("cbrt", p.cbrt_p, "The real cube root.", accuracy=None)
 asin, acos, atan = alias(arcsin, "asin"), alias(arccos, "acos"), alias(arctan, "atan")
 asinh, acosh, atanh = alias(arcsinh, "asinh"), alias(arccosh, "acosh"), alias(arctanh, "atanh")
@@ -125,7 +125,11 @@ def expm1(x: ArrayLike, /) -> Array:
 
 
 def sign(x: ArrayLike, /) -> Array:
-    """-1, 0 or 1; for complex numbers x / |x|."""
+    """-1, 0 or 1; for complex numbers x / |x|.
+
+    >>> jnp.sign(jnp.array([-3.0, 0.0, 2.0]))
+    Array([-1.,  0.,  1.], dtype=float32)
+    """
     out = _sign(x)
     return where(p.eq_p(out, const(0, out.aval.dtype)), const(0, out.aval.dtype), out) if kind_of(out) == "c" else out  # -0 becomes 0
 
@@ -136,7 +140,7 @@ def positive(x: ArrayLike, /) -> Array:
 
 
 def absolute(x: ArrayLike, /) -> Array:
-    """|x|; bools and unsigned integers stay as they are."""
+    "|x|; bools and unsigned integers stay as they are.\n\n>>> jnp.abs(jnp.array([-1, 2]))\nArray([1, 2], dtype=int32)"
     x = unary_operand("absolute", x)
     return as_array("absolute", x) if kind_of(x) in "bu" else p.abs_p(x)
 
@@ -285,7 +289,11 @@ def angle(z: ArrayLike, deg: bool = False) -> Array:
 
 
 def isnan(x: ArrayLike, /) -> Array:
-    """Whether x is NaN."""
+    """Whether x is NaN.
+
+    >>> jnp.isnan(jnp.array([1.0, jnp.nan]))
+    Array([False,  True], dtype=bool)
+    """
     x = unary_operand("isnan", x)
     return p.ne_p(x, x)
 
@@ -503,7 +511,7 @@ def _numeric(op: Any) -> Rule:
     return rule
 
 
-add = binary("add", _same(p.add_p, bools=p.or_p), doc="The sum.")
+add = binary("add", _same(p.add_p, bools=p.or_p), doc="The sum.\n\n>>> jnp.add(jnp.arange(3), 1)\nArray([1, 2, 3], dtype=int32)")
 multiply = binary("multiply", _same(p.mul_p, bools=p.and_p), doc="The product.")
 subtract = binary("subtract", _same(p.sub_p), doc="The difference.")
 divide = binary("divide", floats(p.div_p), doc="The quotient, in floats.")
@@ -698,7 +706,11 @@ _general_power = binary("power", _power_rule)
 
 def power(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """x1 to the power x2. A known integer as exponent means repeated multiplication, in x1's dtype. TypeError for integers to
-    negative ones."""
+    negative ones.
+
+    >>> jnp.power(jnp.arange(4), 2)
+    Array([0, 1, 4, 9], dtype=int32)
+    """
     if isinstance(x2, np.integer | np.ndarray | ArrayImpl) and x2.ndim == 0 and x2.dtype.kind in "iu":
         x2 = int(x2)
     if type(x2) is int:
@@ -814,7 +826,11 @@ def _lcm(x: Any, y: Any) -> Array:
 
 
 def clip(arr: ArrayLike | None = None, /, min: ArrayLike | None = None, max: ArrayLike | None = None, **old: Any) -> Array:
-    """Values below `min` raised to it, then values above `max` lowered to it. ValueError for complex numbers."""
+    """Values below `min` raised to it, then values above `max` lowered to it. ValueError for complex numbers.
+
+    >>> jnp.clip(jnp.arange(5), 1, 3)
+    Array([1, 1, 2, 3, 3], dtype=int32)
+    """
     if old:
         raise TypeError(f"clip() got an unexpected keyword argument {next(iter(old))!r}")
     if arr is None:

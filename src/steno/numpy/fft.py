@@ -112,7 +112,11 @@ def _two(fun: str, kind: FftType, a: ArrayLike, s: Sequence[int] | None, axes: S
 
 def fft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
     """The transform along an axis, cut or filled with zeros to `n`. norm: "backward" (None: inverse transforms are divided by n), "forward"
-    (the others are), "ortho" (both, by the square root)."""
+    (the others are), "ortho" (both, by the square root).
+
+    >>> jnp.fft.fft(jnp.array([1.0, 0.0]))
+    Array([1.+0.j, 1.+0.j], dtype=complex64)
+    """
     return _one("fft", FftType.FFT, a, n, axis, norm)
 
 

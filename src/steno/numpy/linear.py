@@ -43,7 +43,11 @@ def contract(fun: str, a: Any, b: Any, numbers: Any, precision: Any, preferred: 
 def dot(
     a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_element_type: DTypeLike | None = None, out_sharding: Any = None
 ) -> Array:
-    """The product of two scalars, vectors or matrices; in general, sums over a's last and b's second-last axis."""
+    """The product of two scalars, vectors or matrices; in general, sums over a's last and b's second-last axis.
+
+    >>> jnp.dot(jnp.array([1, 2]), jnp.array([3, 4]))
+    Array(11, dtype=int32)
+    """
     x, y = as_array("dot", a, 0), as_array("dot", b, 1)
     if not x.ndim or not y.ndim:
         numbers: Any = (((), ()), ((), ()))
@@ -58,7 +62,11 @@ _MATRICES = (((1,), (0,)), ((), ()))
 def matmul(
     a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_element_type: DTypeLike | None = None, out_sharding: Any = None
 ) -> Array:
-    """Matrix products in the last two axes, the leading ones broadcast; vectors are rows on the left and columns on the right."""
+    """Matrix products in the last two axes, the leading ones broadcast; vectors are rows on the left and columns on the right.
+
+    >>> jnp.matmul(jnp.array([[1, 2], [3, 4]]), jnp.array([1, 1]))
+    Array([3, 7], dtype=int32)
+    """
     x, y = as_array("matmul", a, 0), as_array("matmul", b, 1)
     ax, ay = x.aval, y.aval
     if len(ax.shape) == 2 and len(ay.shape) == 2 and ax.dtype == ay.dtype and ax.dtype != dtypes.bool_ and preferred_element_type is None:
@@ -167,7 +175,12 @@ def inner(a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_elemen
 
 
 def outer(a: ArrayLike, b: ArrayLike, out: None = None) -> Array:
-    """All products of elements of the flattened arrays."""
+    """All products of elements of the flattened arrays.
+
+    >>> jnp.outer(jnp.array([1, 2]), jnp.array([3, 4]))
+    Array([[3, 4],
+           [6, 8]], dtype=int32)
+    """
     no_out("outer", out)
     x, y = promoted("outer", a, b)
     x, y = lax.reshape(x, (x.size,)), lax.reshape(y, (y.size,))
@@ -184,7 +197,12 @@ def tensordot(
     preferred_element_type: DTypeLike | None = None,
     out_sharding: Any = None,
 ) -> Array:
-    """Sums of products over axes: a's last with b's first (so many), or lists of axes."""
+    """Sums of products over axes: a's last with b's first (so many), or lists of axes.
+
+    >>> jnp.tensordot(jnp.ones((2, 3)), jnp.ones((3, 2)), axes=1)
+    Array([[3., 3.],
+           [3., 3.]], dtype=float32)
+    """
     x, y = as_array("tensordot", a, 0), as_array("tensordot", b, 1)
     if hasattr(axes, "__index__") and not isinstance(axes, list | tuple):
         n = operator.index(axes)
@@ -306,7 +324,11 @@ def einsum(
     _dot_general: Any = None,
     out_sharding: Any = None,
 ) -> Array:
-    """Sums of products by Einstein's notation. More than two operands are contracted pairwise, in an order that opt_einsum finds."""
+    """Sums of products by Einstein's notation. More than two operands are contracted pairwise, in an order that opt_einsum finds.
+
+    >>> jnp.einsum('ij,j->i', jnp.array([[1, 2], [3, 4]]), jnp.array([1, 1]))
+    Array([3, 7], dtype=int32)
+    """
     no_out("einsum", out)
     if isinstance(subscripts, str):
         arrays = list(operands)

@@ -97,7 +97,12 @@ def complete_shape(new: Any, size: int, old: Shape) -> Shape:
 
 
 def reshape(a: ArrayLike, shape: Any, order: str = "C", *, copy: bool | None = None, out_sharding: Any = None) -> Array:
-    """The elements, in row-major order ("F": column-major), in another shape; one size may be -1. TypeError if the sizes do not fit."""
+    """The elements, in row-major order ("F": column-major), in another shape; one size may be -1. TypeError if the sizes do not fit.
+
+    >>> jnp.reshape(jnp.arange(6), (2, 3))
+    Array([[0, 1, 2],
+           [3, 4, 5]], dtype=int32)
+    """
     if copy is False:
         raise ValueError("reshape: copy must not be False: no view is guaranteed")
     x = as_array("reshape", a)
@@ -121,7 +126,12 @@ def ravel(a: ArrayLike, order: str = "C", *, out_sharding: Any = None) -> Array:
 
 
 def transpose(a: ArrayLike, axes: Sequence[int] | None = None) -> Array:
-    """The axes permuted (reversed by default)."""
+    """The axes permuted (reversed by default).
+
+    >>> jnp.transpose(jnp.array([[1, 2], [3, 4]]))
+    Array([[1, 3],
+           [2, 4]], dtype=int32)
+    """
     x = as_array("transpose", a)
     if axes is None:
         return lax.transpose(x, range(x.ndim)[::-1])
@@ -181,13 +191,22 @@ def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
 
 
 def expand_dims(a: ArrayLike, axis: int | Sequence[int]) -> Array:
-    """New axes of size 1 at the given positions of the result."""
+    """New axes of size 1 at the given positions of the result.
+
+    >>> jnp.expand_dims(jnp.arange(2), 1)
+    Array([[0],
+           [1]], dtype=int32)
+    """
     x, axes = as_array("expand_dims", a), axis_tuple("expand_dims", axis)
     return lax.expand_dims(x, canonical_axes(axes, x.ndim + len(axes), duplicates="expand_dims: repeated axis in {}"))
 
 
 def squeeze(a: ArrayLike, axis: int | Sequence[int] | None = None) -> Array:
-    """Without axes of size 1: the given ones, or all."""
+    """Without axes of size 1: the given ones, or all.
+
+    >>> jnp.squeeze(jnp.ones((1, 2)))
+    Array([1., 1.], dtype=float32)
+    """
     x = as_array("squeeze", a)
     if axis is None:
         return lax.squeeze(x, tuple(k for k, n in enumerate(x.shape) if n == 1))
@@ -195,7 +214,12 @@ def squeeze(a: ArrayLike, axis: int | Sequence[int] | None = None) -> Array:
 
 
 def broadcast_to(array: ArrayLike, shape: Any, *, out_sharding: Any = None) -> Array:
-    """The array spread to a shape by NumPy's rules. ValueError if it does not fit."""
+    """The array spread to a shape by NumPy's rules. ValueError if it does not fit.
+
+    >>> jnp.broadcast_to(jnp.arange(2), (2, 2))
+    Array([[0, 1],
+           [0, 1]], dtype=int32)
+    """
     x = as_array("broadcast_to", array)
     new = check_shape(shape)
     if x.ndim > len(new):
@@ -254,7 +278,11 @@ def _sequence(fun: str, xs: Any) -> list[Any]:
 
 
 def concatenate(arrays: Any, axis: int | None = 0, dtype: DTypeLike | None = None) -> Array:
-    """Arrays one after the other along an axis (None: flattened first), in the dtype they promote to."""
+    """Arrays one after the other along an axis (None: flattened first), in the dtype they promote to.
+
+    >>> jnp.concatenate([jnp.arange(2), jnp.arange(3)])
+    Array([0, 1, 0, 1, 2], dtype=int32)
+    """
     return _concatenate("concatenate", arrays, axis, dtype)
 
 
@@ -289,7 +317,12 @@ def concat(arrays: Any, /, *, axis: int | None = 0) -> Array:
 
 
 def stack(arrays: Any, axis: int = 0, out: None = None, dtype: DTypeLike | None = None) -> Array:
-    """Arrays of one shape along a new axis."""
+    """Arrays of one shape along a new axis.
+
+    >>> jnp.stack([jnp.arange(2), jnp.arange(2)])
+    Array([[0, 1],
+           [0, 1]], dtype=int32)
+    """
     no_out("stack", out)
     if isinstance(arrays, ArrayImpl | Tracer | np.ndarray) and axis == 0:
         x = as_array("stack", arrays)
@@ -407,7 +440,11 @@ builtin_min, builtin_divmod = min, divmod
 
 
 def split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Array]:
-    """Equal pieces along an axis (so many), or pieces between positions. ValueError if it does not come out even."""
+    """Equal pieces along an axis (so many), or pieces between positions. ValueError if it does not come out even.
+
+    >>> jnp.split(jnp.arange(4), 2)
+    [Array([0, 1], dtype=int32), Array([2, 3], dtype=int32)]
+    """
     return _split("split", ary, indices_or_sections, axis, True)
 
 
@@ -436,7 +473,11 @@ def dsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Array]:
 
 
 def tile(A: ArrayLike, reps: Any) -> Array:
-    """Copies of the array side by side, `reps` for each axis (the last ones, if there are fewer)."""
+    """Copies of the array side by side, `reps` for each axis (the last ones, if there are fewer).
+
+    >>> jnp.tile(jnp.array([1, 2]), 2)
+    Array([1, 2, 1, 2], dtype=int32)
+    """
     x = as_array("tile", A)
     counts = (operator.index(reps),) if not hasattr(reps, "__iter__") else tuple(operator.index(r) for r in reps)
     rank = builtin_max(x.ndim, len(counts))
@@ -449,7 +490,11 @@ def repeat(
     a: ArrayLike, repeats: ArrayLike, axis: int | None = None, *, total_repeat_length: int | None = None, out_sharding: Any = None
 ) -> Array:
     """Each element along an axis `repeats` times (a number, or one for each). Traced repeats need `total_repeat_length`, which cuts or
-    fills up."""
+    fills up.
+
+    >>> jnp.repeat(jnp.array([1, 2]), 2)
+    Array([1, 1, 2, 2], dtype=int32)
+    """
     x = as_array("repeat", a)
     if axis is None:
         x = lax.reshape(x, (x.size,))
@@ -503,7 +548,11 @@ def _take(x: Array, positions: Array, axis: int) -> Array:
 
 
 def roll(a: ArrayLike, shift: ArrayLike, axis: int | Sequence[int] | None = None) -> Array:
-    """Elements moved along axes, those that leave at one end coming in at the other; shifts may be traced."""
+    """Elements moved along axes, those that leave at one end coming in at the other; shifts may be traced.
+
+    >>> jnp.roll(jnp.arange(4), 1)
+    Array([3, 0, 1, 2], dtype=int32)
+    """
     x = as_array("roll", a)
     if axis is None:
         return lax.reshape(roll(lax.reshape(x, (x.size,)), shift, 0), x.shape)
@@ -543,7 +592,11 @@ def canonical_axes_repeated(axis: Any, ndim: int) -> list[int]:
 
 
 def flip(m: ArrayLike, axis: int | Sequence[int] | None = None) -> Array:
-    """The order along axes (all by default) reversed."""
+    """The order along axes (all by default) reversed.
+
+    >>> jnp.flip(jnp.arange(3))
+    Array([2, 1, 0], dtype=int32)
+    """
     x = as_array("flip", m)
     return lax.rev(x, canonical_axes(axis, x.ndim))
 

@@ -37,7 +37,11 @@ def pad(array: ArrayLike, pad_width: Any, mode: str | Callable[..., Any] = "cons
     """The array with elements added at both ends of each axis: `pad_width` is (before, after) for each axis, for all, or one number.
 
     `mode`: constant (constant_values), edge, linear_ramp (end_values), maximum, mean, median, minimum (stat_length), reflect, symmetric
-    (reflect_type "even" or "odd"), wrap, empty, or a function as NumPy takes it. NotImplementedError for other modes."""
+    (reflect_type "even" or "odd"), wrap, empty, or a function as NumPy takes it. NotImplementedError for other modes.
+
+    >>> jnp.pad(jnp.array([1, 2]), 1)
+    Array([0, 1, 2, 0], dtype=int32)
+    """
     x = as_array("pad", array)
     if callable(mode):
         return _by_function(x, _widths(x, pad_width), mode, kwargs)

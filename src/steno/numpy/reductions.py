@@ -173,7 +173,11 @@ def sum(
     where: ArrayLike | None = None,
     promote_integers: bool = True,
 ) -> Array:
-    """Sums over axes (all by default). Small integers are summed in the default integer type, unless `promote_integers` is false."""
+    """Sums over axes (all by default). Small integers are summed in the default integer type, unless `promote_integers` is false.
+
+    >>> jnp.sum(jnp.array([[1, 2], [3, 4]]), axis=0)
+    Array([4, 6], dtype=int32)
+    """
     return _reduce(
         "sum",
         _sum_op,
@@ -201,7 +205,11 @@ def prod(
     where: ArrayLike | None = None,
     promote_integers: bool = True,
 ) -> Array:
-    """Products over axes (all by default), in the types of `sum`."""
+    """Products over axes (all by default), in the types of `sum`.
+
+    >>> jnp.prod(jnp.array([1, 3, 2]))
+    Array(6, dtype=int32)
+    """
     return _reduce(
         "prod",
         _prod_op,
@@ -235,7 +243,11 @@ def max(
     initial: ArrayLike | None = None,
     where: ArrayLike | None = None,
 ) -> Array:
-    """Maxima over axes; NaN if one is NaN. ValueError for the maximum of nothing, unless `initial` is given."""
+    """Maxima over axes; NaN if one is NaN. ValueError for the maximum of nothing, unless `initial` is given.
+
+    >>> jnp.max(jnp.array([1, 3, 2]))
+    Array(3, dtype=int32)
+    """
     return _reduce("max", _max_op, a, axis, out, keepdims, initial=initial, where=where, combine=e.maximum)
 
 
@@ -247,7 +259,11 @@ def min(
     initial: ArrayLike | None = None,
     where: ArrayLike | None = None,
 ) -> Array:
-    """Minima over axes; NaN if one is NaN. ValueError for the minimum of nothing, unless `initial` is given."""
+    """Minima over axes; NaN if one is NaN. ValueError for the minimum of nothing, unless `initial` is given.
+
+    >>> jnp.min(jnp.array([1, 3, 2]))
+    Array(1, dtype=int32)
+    """
     return _reduce("min", _min_op, a, axis, out, keepdims, initial=initial, where=where, combine=e.minimum)
 
 
@@ -267,13 +283,21 @@ def minmax(
 
 
 def all(a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False, *, where: ArrayLike | None = None) -> Array:
-    """Whether all elements along axes are true (not 0)."""
+    """Whether all elements along axes are true (not 0).
+
+    >>> jnp.all(jnp.array([False, True]))
+    Array(False, dtype=bool)
+    """
     x = strong(e.as_bool(as_array("all", a)))
     return _reduce("all", lax.reduce_and, x, axis, out, keepdims, where=where, identity=lambda d: True)
 
 
 def any(a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False, *, where: ArrayLike | None = None) -> Array:
-    """Whether any element along axes is true (not 0)."""
+    """Whether any element along axes is true (not 0).
+
+    >>> jnp.any(jnp.array([False, True]))
+    Array(True, dtype=bool)
+    """
     x = strong(e.as_bool(as_array("any", a)))
     return _reduce("any", lax.reduce_or, x, axis, out, keepdims, where=where, identity=lambda d: False)
 
@@ -308,7 +332,11 @@ def mean(
     *,
     where: ArrayLike | None = None,
 ) -> Array:
-    """Averages over axes (NaN of nothing), as floats."""
+    """Averages over axes (NaN of nothing), as floats.
+
+    >>> jnp.mean(jnp.array([1, 2, 6]))
+    Array(3., dtype=float32)
+    """
     no_out("mean", out)
     x = as_array("mean", a)
     d = dtypes.to_inexact(x.aval.dtype) if dtype is None else check_dtype(dtype, "mean")
@@ -389,7 +417,11 @@ def var(
     correction: Any = None,
 ) -> Array:
     """Averages of the squared distances from the mean, over n - ddof; real also of complex numbers, unless `dtype` says otherwise. NaN
-    where n <= ddof."""
+    where n <= ddof.
+
+    >>> jnp.var(jnp.array([1.0, 3.0]))
+    Array(1., dtype=float32)
+    """
     return _variance("var", a, axis, dtype, out, ddof, keepdims, where, mean, correction)
 
 
@@ -405,7 +437,11 @@ def std(
     mean: ArrayLike | None = None,
     correction: Any = None,
 ) -> Array:
-    """The square root of `var`."""
+    """The square root of `var`.
+
+    >>> jnp.std(jnp.array([1.0, 3.0]))
+    Array(1., dtype=float32)
+    """
     d = check_dtype(dtype, "std")
     if d is not None and not dtypes.is_inexact(d):
         raise ValueError(f"std: dtype must be a floating or complex one, got {dtypes.name(d)}")
@@ -464,12 +500,20 @@ def _arg(fun: str, op: Any, a: ArrayLike, axis: Any, out: Any, keepdims: bool | 
 
 
 def argmax(a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool | None = None) -> Array:
-    """The first position of the maximum (of a NaN, if there is one), along an axis or in the flattened array."""
+    """The first position of the maximum (of a NaN, if there is one), along an axis or in the flattened array.
+
+    >>> jnp.argmax(jnp.array([1, 3, 2]))
+    Array(1, dtype=int32)
+    """
     return _arg("argmax", p.argmax_p, a, axis, out, keepdims)
 
 
 def argmin(a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool | None = None) -> Array:
-    """The first position of the minimum (of a NaN, if there is one), along an axis or in the flattened array."""
+    """The first position of the minimum (of a NaN, if there is one), along an axis or in the flattened array.
+
+    >>> jnp.argmin(jnp.array([1, 3, 2]))
+    Array(0, dtype=int32)
+    """
     return _arg("argmin", p.argmin_p, a, axis, out, keepdims)
 
 
@@ -658,7 +702,11 @@ def _cumulative(
 
 
 def cumsum(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None) -> Array:
-    """Running sums along an axis, or in the flattened array. Bools are counted; other dtypes stay."""
+    """Running sums along an axis, or in the flattened array. Bools are counted; other dtypes stay.
+
+    >>> jnp.cumsum(jnp.array([1, 3, 2]))
+    Array([1, 4, 6], dtype=int32)
+    """
     return _cumulative("cumsum", p.cumsum_p, a, axis, dtype, out)
 
 
@@ -704,7 +752,11 @@ def cumulative_prod(x: ArrayLike, /, *, axis: int | None = None, dtype: DTypeLik
 
 
 def allclose(a: ArrayLike, b: ArrayLike, rtol: ArrayLike = 1e-05, atol: ArrayLike = 1e-08, equal_nan: bool = False) -> Array:
-    """Whether `isclose` holds everywhere."""
+    """Whether `isclose` holds everywhere.
+
+    >>> jnp.allclose(jnp.ones(2), jnp.ones(2) + 1e-9)
+    Array(True, dtype=bool)
+    """
     return all(e.isclose(a, b, rtol, atol, equal_nan))
 
 

@@ -39,7 +39,11 @@ from steno.numpy.operands import (
 def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) -> tuple[Array, ...]:
     """The indices of the elements that are not 0, one vector for each axis.
 
-    With `size`, so many: surplus ones are left out, missing ones are `fill_value` (0 by default; a tuple: one for each axis)."""
+    With `size`, so many: surplus ones are left out, missing ones are `fill_value` (0 by default; a tuple: one for each axis).
+
+    >>> jnp.nonzero(jnp.array([0, 3, 4]))
+    (Array([1, 2], dtype=int32),)
+    """
     x = as_array("nonzero", a)
     if x.ndim == 0:
         raise ValueError("nonzero: a scalar has no axes; use jnp.atleast_1d(x).nonzero()")
@@ -100,7 +104,11 @@ _PLANS_LIMIT = 4096
 
 
 def where(condition: Any, x: Any = None, y: Any = None, /, *, size: int | None = None, fill_value: Any = None) -> Any:
-    """x where the condition holds (is not 0), else y, broadcast together. With the condition alone, its `nonzero`."""
+    """x where the condition holds (is not 0), else y, broadcast together. With the condition alone, its `nonzero`.
+
+    >>> jnp.where(jnp.array([True, False]), 1, 2)
+    Array([1, 2], dtype=int32, weak_type=True)
+    """
     if x is None and y is None:
         check_arraylike("where", condition)
         return nonzero(condition, size=size, fill_value=fill_value)

@@ -43,7 +43,11 @@ def _axis(x: Array, axis: int | None) -> tuple[Array, int]:
 def sort(
     a: ArrayLike, axis: int | None = -1, *, kind: None = None, order: None = None, stable: bool = True, descending: bool = False
 ) -> Array:
-    """Sorted along an axis (None: flattened), NaNs last; `descending` reverses that."""
+    """Sorted along an axis (None: flattened), NaNs last; `descending` reverses that.
+
+    >>> jnp.sort(jnp.array([3, 1, 2]))
+    Array([1, 2, 3], dtype=int32)
+    """
     _check_options("sort", kind, order)
     x, k = _axis(as_array("sort", a), axis)
     (out,) = p.sort_p(x, dimension=k, is_stable=bool(stable), num_keys=1)
@@ -61,7 +65,11 @@ def argsort(
     dtype: DTypeLike | None = None,
 ) -> Array:
     """The positions, along an axis, of the elements in sorted order; equal elements keep their order, also when `descending`, if
-    `stable`."""
+    `stable`.
+
+    >>> jnp.argsort(jnp.array([3, 1, 2]))
+    Array([1, 2, 0], dtype=int32)
+    """
     _check_options("argsort", kind, order)
     x, k = _axis(as_array("argsort", a), axis)
     d = dtypes.default_int() if dtype is None else check_dtype(dtype, "argsort")

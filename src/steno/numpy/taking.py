@@ -49,7 +49,11 @@ def take(
     """Slices along an axis (elements of the flattened array) at integer positions.
 
     `mode` for positions out of bounds: "fill" (the default: NaN, or the extreme integer, or `fill_value`), "clip" (negative ones to 0),
-    "wrap"."""
+    "wrap".
+
+    >>> jnp.take(jnp.array([10, 20, 30]), jnp.array([2, 0]))
+    Array([30, 10], dtype=int32)
+    """
     no_out("take", out)
     x, i = as_array("take", a, 0), as_array("take", indices, 1)
     if axis is None:
@@ -108,7 +112,11 @@ def take_along_axis(
     """`arr[..., indices[..., j, ...], ...]`: a position along one axis for each element of the result; the other axes are broadcast.
 
     `mode` as of `take`, but negative positions count from the end in each, unless `wrap_negative_indices` is false. "one_hot" compares
-    positions instead of reading there (and gives 0 for those out of bounds): work in proportion to the axis, without a gather."""
+    positions instead of reading there (and gives 0 for those out of bounds): work in proportion to the axis, without a gather.
+
+    >>> jnp.take_along_axis(jnp.array([[3, 1, 2]]), jnp.array([[1, 2, 0]]), axis=1)
+    Array([[1, 2, 3]], dtype=int32)
+    """
     x, i = as_array("take_along_axis", arr, 0), as_array("take_along_axis", indices, 1)
     if dtypes.kind(i.aval.dtype) not in "iu":
         raise TypeError(f"take_along_axis indices must be of integer type, got {dtypes.name(i.aval.dtype)}")

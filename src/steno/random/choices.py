@@ -19,7 +19,11 @@ _RANDINT_SHUFFLE_EXPONENT = 3
 
 
 def permutation(key: ArrayLike, x: int | ArrayLike, axis: int = 0, independent: bool = False, *, out_sharding: Any = None) -> Array:
-    """The elements along an axis in random order, all slices alike or each on its own (`independent`); of an integer n, of 0 ... n - 1."""
+    """The elements along an axis in random order, all slices alike or each on its own (`independent`); of an integer n, of 0 ... n - 1.
+
+    >>> random.permutation(random.key(0), 4)
+    Array([0, 1, 3, 2], dtype=int32)
+    """
     return placed(_permuted(the_key("permutation", key), as_array("permutation", x), axis, independent), out_sharding)
 
 
@@ -70,7 +74,11 @@ def choice(
     axis: int = 0,
     mode: str | None = None,
 ) -> Array:
-    """Random elements of `a` along an axis (of 0 ... a - 1 for an integer), uniformly or with probabilities p."""
+    """Random elements of `a` along an axis (of 0 ... a - 1 for an integer), uniformly or with probabilities p.
+
+    >>> random.choice(random.key(0), jnp.array([10, 20, 30]))
+    Array(20, dtype=int32)
+    """
     k, a = the_key("choice", key), as_array("choice", a)
     if not isinstance(shape, Sequence):
         raise TypeError(f"choice: shape must be a sequence of integers, got {shape!r}")
@@ -140,7 +148,11 @@ def categorical(
     out_sharding: Any = None,
 ) -> Array:
     """Positions along an axis of unnormalised log-probabilities; `shape` may have more leading axes: several draws, different ones unless
-    `replace`."""
+    `replace`.
+
+    >>> random.categorical(random.key(0), jnp.log(jnp.array([0.1, 0.9])))
+    Array(1, dtype=int32)
+    """
     k, logits = the_key("categorical", key), as_array("categorical", logits)
     mode = gumbel_mode("categorical", mode)
     if not dtypes.is_float(logits.dtype):

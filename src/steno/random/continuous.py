@@ -32,7 +32,11 @@ from steno.random.keys import (
 
 @sampler("fc")
 def normal(key: ArrayLike, shape: Any = (), dtype: DTypeLike | None = None, *, out_sharding: Any = None) -> Array:
-    """Standard normal numbers; complex ones have independent parts of variance 1/2."""
+    """Standard normal numbers; complex ones have independent parts of variance 1/2.
+
+    >>> random.normal(random.key(0), (2,)).shape
+    (2,)
+    """
     if not dtypes.is_complex(dtype):
         return _normal_real(key, shape=shape, dtype=dtype)
     real = dtypes.float32 if dtype == dtypes.complex64 else dtypes.float64

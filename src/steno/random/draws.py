@@ -50,7 +50,11 @@ def uniform(
     *,
     out_sharding: Any = None,
 ) -> Array:
-    """Uniform floats in [minval, maxval)."""
+    """Uniform floats in [minval, maxval).
+
+    >>> random.uniform(random.key(0), (2,), minval=-1.0).dtype
+    dtype('float32')
+    """
     low, high = (with_rank(convert(x, dtype), len(shape)) for x in (minval, maxval))
     info = dtypes.finfo(dtype)
     width, mantissa = info.bits, info.nmant
@@ -70,7 +74,11 @@ def uniform(
 def randint(
     key: ArrayLike, shape: Any, minval: ArrayLike, maxval: ArrayLike, dtype: DTypeLike | None = None, *, out_sharding: Any = None
 ) -> Array:
-    """Uniform integers in [minval, maxval)."""
+    """Uniform integers in [minval, maxval).
+
+    >>> random.randint(random.key(0), (3,), 0, 10)
+    Array([9, 0, 2], dtype=int32)
+    """
     k = the_key("randint", key)
     d = dtypes.default_int() if dtype is None else check_dtype(dtype, "randint")
     if isinstance(d, dtypes.KeyDType) or dtypes.kind(d) not in "iu":
@@ -129,7 +137,11 @@ def select(which: Array, x: Array, y: Array) -> Array:
 
 
 def bernoulli(key: ArrayLike, p: ArrayLike = 0.5, shape: Any = None, mode: str = "low", *, out_sharding: Any = None) -> Array:
-    """True with probability p. `mode="high"` spends twice the bits for p near 0."""
+    """True with probability p. `mode="high"` spends twice the bits for p near 0.
+
+    >>> random.bernoulli(random.key(0), 0.5, (4,))
+    Array([False, False,  True,  True], dtype=bool)
+    """
     if mode not in ("high", "low"):
         raise ValueError(f"bernoulli: mode must be 'high' or 'low', got {mode!r}")
     k, probability = the_key("bernoulli", key), as_operand("bernoulli", p)

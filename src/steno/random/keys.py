@@ -280,12 +280,21 @@ def _seeded(fun: str, seed: Any, impl: dtypes.KeyDType) -> Array:
 
 
 def key(seed: int | ArrayLike, *, impl: Any = None, dtype: Any = None) -> Array:
-    """The typed key of an integer seed."""
+    """The typed key of an integer seed.
+
+    >>> random.key(0)
+    Array((), dtype=key<fry>) overlaying:
+    [0 0]
+    """
     return _seeded("key", seed, _chosen("key", impl, dtype))
 
 
 def PRNGKey(seed: int | ArrayLike, *, impl: Any = None) -> Array:
-    """The key of an integer seed, as uint32 words (as a typed key if jax_enable_custom_prng is set)."""
+    """The key of an integer seed, as uint32 words (as a typed key if jax_enable_custom_prng is set).
+
+    >>> random.PRNGKey(0)
+    Array([0, 0], dtype=uint32)
+    """
     typed = _seeded("PRNGKey", seed, _generator("PRNGKey", impl))
     return typed if config._state.enable_custom_prng else words_of(typed)
 
@@ -319,14 +328,25 @@ def clone(key: Array) -> Array:
 
 
 def split(key: ArrayLike, num: int | tuple[int, ...] = 2) -> Array:
-    """`num` new keys (an array of that shape)."""
+    """`num` new keys (an array of that shape).
+
+    >>> a, b = random.split(random.key(0))
+    >>> a
+    Array((), dtype=key<fry>) overlaying:
+    [1797259609 2579123966]
+    """
     typed, raw = one_key("split", key)
     shape = tuple(num) if isinstance(num, tuple | list) else (operator.index(num),)
     return in_form(split_key(typed, shape_argument("split", shape)), raw)
 
 
 def fold_in(key: ArrayLike, data: int | ArrayLike) -> Array:
-    """A new key that depends on the key and an integer of 32 bits."""
+    """A new key that depends on the key and an integer of 32 bits.
+
+    >>> random.fold_in(random.key(0), 7)
+    Array((), dtype=key<fry>) overlaying:
+    [2716826189  292468403]
+    """
     typed, raw = one_key("fold_in", key)
     if isinstance(data, int) and not isinstance(data, bool):
         if not 0 <= data < 1 << 32:

@@ -24,7 +24,11 @@ def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = 
     elems    a pytree of arrays whose sizes along `axis` are equal
 
     fn is called about 2 log2(n) times on n rows altogether, not in sequence (Blelloch, Prefix sums and their applications, 1990).
-    ValueError for sizes that differ."""
+    ValueError for sizes that differ.
+
+    >>> lax.associative_scan(jnp.add, jnp.arange(4))
+    Array([0, 1, 3, 6], dtype=int32)
+    """
     check_callable("associative_scan", "fn argument", fn)
     leaves, tree = tree_flatten(elems)
     arrays = [as_array("associative_scan", x) for x in leaves]

@@ -44,7 +44,11 @@ def cond(*args: Any, **kwargs: Any) -> Any:
     An older form, `cond(pred, true_operand, true_fun, false_operand, false_fun)`, has an operand for each function. Under `vmap` with a
     predicate that differs both functions are run, and each element gets its own.
 
-    TypeError for another predicate, and for functions whose results have different structures or types."""
+    TypeError for another predicate, and for functions whose results have different structures or types.
+
+    >>> lax.cond(True, lambda x: x + 1, lambda x: x - 1, 5)
+    Array(6, dtype=int32, weak_type=True)
+    """
     old = _one_operand_each(*args, **kwargs)
     if old is not None:
         pred, true_operand, true_fun, false_operand, false_fun = old
@@ -124,7 +128,11 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any, o
     """`branches[index](*operands)`, the index kept in range. All branches are traced, one is run; under `vmap` with an index that differs
     all are run, and each element gets its own.
 
-    TypeError for an index that is no integer scalar, and for branches whose results have different structures or types."""
+    TypeError for an index that is no integer scalar, and for branches whose results have different structures or types.
+
+    >>> lax.switch(1, [lambda x: x, lambda x: 10 * x], 5)
+    Array(50, dtype=int32, weak_type=True)
+    """
     branches = tuple(branches)
     if not all(callable(f) for f in branches):
         raise TypeError("lax.switch: branches argument should be a sequence of callables.")

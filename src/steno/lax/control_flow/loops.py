@@ -62,7 +62,11 @@ def scan(
     reverse    from the last x to the first; ys stand where their xs stood
     unroll     accepted and recorded: a compiled loop is unrolled as it suits it
 
-    TypeError for a body that changes the carry's type, ValueError for sizes that differ."""
+    TypeError for a body that changes the carry's type, ValueError for sizes that differ.
+
+    >>> lax.scan(lambda total, x: (total + x, total), 0, jnp.arange(4))
+    (Array(6, dtype=int32), Array([0, 0, 1, 3], dtype=int32, weak_type=True))
+    """
     check_callable("scan", "f argument", f)
     carries, carry_tree = operands_of("scan", init)
     arrays, xs_tree = operands_of("scan", xs)
@@ -199,7 +203,11 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], i
     The carry `val` is a pytree that keeps its structure, shapes and dtypes. Forward-mode derivatives only: how many values reverse mode
     would have to keep is not known when the loop begins; see `fori_loop` and `scan`.
 
-    TypeError for a body that changes the carry's type, or a condition that is no boolean scalar."""
+    TypeError for a body that changes the carry's type, or a condition that is no boolean scalar.
+
+    >>> lax.while_loop(lambda x: x < 100, lambda x: 2 * x, 3)
+    Array(192, dtype=int32, weak_type=True)
+    """
     if not callable(cond_fun) or not callable(body_fun):
         raise TypeError("lax.while_loop: body_fun and cond_fun arguments should be callable.")
     carries, tree = operands_of("while_loop", init_val)
@@ -244,7 +252,11 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_
     Bounds that are known while tracing make it a scan, which has derivatives in forward and reverse mode; others a while_loop, which has
     them in forward mode.
 
-    unroll    accepted for bounds that are known: a compiled loop is unrolled as it suits it. ValueError for others"""
+    unroll    accepted for bounds that are known: a compiled loop is unrolled as it suits it. ValueError for others
+
+    >>> lax.fori_loop(0, 5, lambda i, total: total + i, 0)
+    Array(10, dtype=int32, weak_type=True)
+    """
     if not callable(body_fun):
         raise TypeError("lax.fori_loop: body_fun argument should be callable.")
     (first,), _ = operands_of("fori_loop", lower)
@@ -353,7 +365,11 @@ def _map_body(f: Callable[..., Any], carry: None, x: Any) -> tuple[None, Any]:
 def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> Any:
     """`f` applied to each x along the leading axis of `xs`, one after the other in a compiled loop; the results, stacked.
 
-    batch_size    so many at once, by `vmap`: between a loop and `vmap` over everything in speed and memory"""
+    batch_size    so many at once, by `vmap`: between a loop and `vmap` over everything in speed and memory
+
+    >>> lax.map(lambda x: x**2, jnp.arange(4))
+    Array([0, 1, 4, 9], dtype=int32)
+    """
     check_callable("map", "f argument", f)
     if batch_size is not None and batch_size < 0:
         raise ValueError(f"lax.map: batch_size must not be negative, got {batch_size}")

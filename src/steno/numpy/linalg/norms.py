@@ -28,7 +28,11 @@ def norm(x: ArrayLike, ord: Any = None, axis: Any = None, keepdims: bool = False
     """The norm of a vector or matrix along one or two axes. Orders: of vectors any number, inf, -inf, 0; of matrices "fro", 1, -1, inf,
     -inf, and of singular values: 2 (the greatest), -2 (the least), "nuc" (their sum).
 
-    ValueError for orders that do not exist."""
+    ValueError for orders that do not exist.
+
+    >>> jnp.linalg.norm(jnp.array([3.0, 4.0]))
+    Array(5., dtype=float32)
+    """
     (a,) = promoted_inexact("linalg.norm", x)
     a = strong(a)
     if axis is None:

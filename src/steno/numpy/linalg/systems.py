@@ -65,7 +65,11 @@ def _solve_matrices(a: Array, b: Array) -> Array:
 def solve(a: ArrayLike, b: ArrayLike) -> Array:
     """The x with `a @ x == b` for square matrices a. b is one vector, or matrices; leading axes are broadcast. Not finite for singular a.
 
-    ValueError if shapes do not fit."""
+    ValueError if shapes do not fit.
+
+    >>> jnp.linalg.solve(jnp.array([[2.0, 0.0], [0.0, 4.0]]), jnp.array([2.0, 4.0]))
+    Array([1., 1.], dtype=float32)
+    """
     x, y = (strong(v) for v in promoted_inexact("linalg.solve", a, b))
     if x.ndim < 2:
         raise ValueError(f"linalg.solve: the left hand array must have at least two axes, got shape {x.shape}")
@@ -91,7 +95,12 @@ def solve(a: ArrayLike, b: ArrayLike) -> Array:
 
 
 def inv(a: ArrayLike) -> Array:
-    """The inverses of square matrices; not finite for singular ones."""
+    """The inverses of square matrices; not finite for singular ones.
+
+    >>> jnp.linalg.inv(jnp.array([[2.0, 0.0], [0.0, 4.0]]))
+    Array([[0.5 , 0.  ],
+           [0.  , 0.25]], dtype=float32)
+    """
     return _inv(square_operand("inv", a))
 
 
@@ -104,7 +113,11 @@ def _inv(x: Array) -> Array:
 
 
 def det(a: ArrayLike) -> Array:
-    """The determinants of square matrices. Their derivatives hold for singular matrices too."""
+    """The determinants of square matrices. Their derivatives hold for singular matrices too.
+
+    >>> jnp.linalg.det(jnp.array([[2.0, 0.0], [0.0, 4.0]]))
+    Array(8., dtype=float32)
+    """
     x = operand("det", a)
     if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
         raise ValueError(f"Argument to linalg.det must have shape [..., n, n], got {x.shape}")
