@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from steno.core import dtypes
-from steno.core.aval import TypedScalar
+from steno.core.aval import TypedScalar, typed_scalar
 from steno.core.pytree import tree_map
 from steno.lax import records as p
 from steno.lax.operands import Array, ArrayLike, DTypeLike, as_array, as_operand, check_dtype, convert, elementwise
@@ -223,12 +223,20 @@ def select(pred: ArrayLike, on_true: ArrayLike, on_false: ArrayLike) -> Array:
 def convert_element_type(operand: ArrayLike, new_dtype: DTypeLike) -> Array:
     """The operand in another dtype; complex to real keeps the real part. A Python type gives its default dtype."""
     d = check_dtype(new_dtype, "convert_element_type")
-    if type(operand) is int and dtypes.is_inexact(d):
-        operand = float(operand)  # of any size
+    if type(operand) is int and not isinstance(d, dtypes.KeyDType):  # of any size
+        return as_array("convert_element_type", typed_scalar(_python_number(operand, d), d))
     x = as_operand("convert_element_type", operand)
     if isinstance(d, dtypes.KeyDType) != isinstance(x.aval.dtype, dtypes.KeyDType):
         raise TypeError(f"convert_element_type: there is no conversion from {dtypes.name(x.aval.dtype)} to {dtypes.name(d)}")
     return as_array("convert_element_type", convert(x, d))
+
+
+def _python_number(n: int, dtype: Any) -> int | float | bool:
+    """An integer as a number of the dtype's kind; it wraps around into the range of integers."""
+    if not dtypes.is_integer(dtype):
+        return bool(n) if dtype == dtypes.bool_ else float(n)
+    half = 1 << dtypes.itemsize_bits(dtype) - 1
+    return (n + half) % (2 * half) - half
 
 
 def bitcast_convert_type(operand: ArrayLike, new_dtype: DTypeLike) -> Array:
@@ -236,7 +244,7 @@ def bitcast_convert_type(operand: ArrayLike, new_dtype: DTypeLike) -> Array:
     d = check_dtype(new_dtype, "bitcast_convert_type")
     x = as_array("bitcast_convert_type", operand)
     if x.aval.dtype == d:
-        return x
+        return convert(x, d)
     return p.bitcast_convert_type_p(x, new_dtype=d)
 
 

@@ -40,9 +40,8 @@ def _starts(fun: str, shape: Shape, start_indices: Any, negative: bool | Sequenc
     # weakly typed ones (Python numbers) follow the others
     firm = {i.aval.dtype for i in starts if not i.aval.weak_type}
     if len(firm) > 1:
-        dtype = dtypes.result_type(*firm)
-    else:
-        dtype = firm.pop() if firm else starts[0].aval.dtype
+        raise TypeError(f"index arguments to {fun} must be integers of the same type, got {', '.join(i.aval.str_short() for i in starts)}")
+    dtype = firm.pop() if firm else starts[0].aval.dtype
     if any(type(i) is TypedScalar and _does_not_fit(i.value, dtype) for i in starts):
         dtype = dtypes.default_int()
     allow = (negative,) * len(shape) if isinstance(negative, bool) else tuple(negative)

@@ -25,7 +25,7 @@ from steno.ops.oracle import highest, lowest
 def _axes(fun: str, axes: Sequence[int], x: Any) -> Shape:
     out = integers(fun, "axes", tuple(axes))
     if len(set(out)) != len(out):
-        raise ValueError(f"{fun}: axes must be distinct, got {out}")
+        raise ValueError(f"{fun}: duplicate value in 'axes' {out}")
     if any(not 0 <= a < x.aval.ndim for a in out):
         raise ValueError(
             f"{fun}: axes {out} are out of bounds for an operand of type {x.aval.str_short()}; wanted 0 <= axis < {x.aval.ndim}"
@@ -72,14 +72,15 @@ def _arg_reduction(op: Any, operand: ArrayLike, axis: int, index_dtype: DTypeLik
     x = as_operand(op.name, operand)
     k = operator.index(axis)
     if not 0 <= k < x.aval.ndim:
-        raise ValueError(
-            f"{op.name}: axis {axis} is out of bounds for an operand of shape {x.aval.shape}; wanted 0 <= axis < {x.aval.ndim}"
-        )
+        raise ValueError(f"{op.name}: Invalid axis {axis} for operand of shape {x.aval.shape}; wanted 0 <= axis < {x.aval.ndim}")
     if x.aval.shape[k] < 1:
-        raise ValueError(f"{op.name}: there are no elements along axis {k} of an operand of shape {x.aval.shape}")
+        raise ValueError(
+            f"{op.name}: extrema require non-empty reduced dimensions, there are no elements along axis {k} of an operand of shape "
+            f"{x.aval.shape}"
+        )
     d = check_dtype(index_dtype, op.name)
     if not dtypes.is_integer(d):
-        raise TypeError(f"{op.name}: index_dtype must be an integer dtype, got {dtypes.name(d)}")
+        raise TypeError(f"{op.name}: index_dtype must be an integer type, got {dtypes.name(d)}")
     return op(x, axes=(k,), index_dtype=d)
 
 
@@ -142,7 +143,7 @@ def _folded_by_op(x: Array, start: Any, program: ClosedJaxpr, axes: Sequence[int
     out = fold(x, axes)
     if isinstance(start, Tracer) or to_ndarray(start) != scalar_value(neutral(dtype), dtype):
         out = eqn.op(start, out)
-    return convert(out, out.aval.dtype)
+    return out
 
 
 def reduce(
@@ -152,12 +153,12 @@ def reduce(
     xs, tree = tree_flatten(operands)
     starts, start_tree = tree_flatten(init_values)
     if tree != start_tree:
-        raise ValueError(f"reduce: operands and initial values must have one tree structure, got {tree} and {start_tree}")
+        raise ValueError(f"reduce: Operands must have the same tree structure as init_values, got {tree} and {start_tree}")
     xs = [as_operand("reduce", x, k) for k, x in enumerate(xs)]
     starts = [as_operand("reduce", x, k) for k, x in enumerate(starts)]
     for x, start in zip(xs, starts, strict=True):
         if start.aval.shape:
-            raise TypeError(f"reduce: initial values must be scalars, got shape {start.aval.shape}")
+            raise ValueError(f"reduce found non-scalar initial value of shape {start.aval.shape}")
         if start.aval.dtype != x.aval.dtype:
             raise TypeError(
                 f"reduce: initial values must have the dtypes of the operands, got {start.aval.str_short()} for {x.aval.str_short()}"
@@ -169,12 +170,12 @@ def reduce(
         return [as_operand("reduce", y) for y in tree_flatten(computation(left, right))[0]]
 
     program = trace_to_jaxpr(flat, scalars + scalars)
-    if len(xs) == 1:
-        folded = _folded_by_op(xs[0], starts[0], program, dimensions)
-        if folded is not None:
-            return tree_unflatten(tree, [folded])
-    out = p.reduce_p(*xs, *starts, computation=flat, jaxpr=program, dimensions=_axes("reduce", dimensions, xs[0]))
-    return tree_unflatten(tree, [convert(y, y.aval.dtype) for y in out])
+    folded = _folded_by_op(xs[0], starts[0], program, dimensions) if len(xs) == 1 else None
+    out = [folded]
+    if folded is None:
+        out = p.reduce_p(*xs, *starts, computation=flat, jaxpr=program, dimensions=_axes("reduce", dimensions, xs[0]))
+    weak = [x.aval.weak_type and start.aval.weak_type for x, start in zip(xs, starts, strict=True)]
+    return tree_unflatten(tree, [convert(y, y.aval.dtype, w) for y, w in zip(out, weak, strict=True)])
 
 
 # sorting
@@ -201,6 +202,9 @@ def sort_key_val(keys: Array, values: ArrayLike, dimension: int = -1, is_stable:
     return k, v
 
 
+_GREATEST: Final = np.iinfo(np.int32).max
+
+
 def top_k(operand: ArrayLike, k: int, *, axis: int = -1, is_stable: bool = True) -> list[Array]:
     """The k greatest elements along an axis, in descending order, and their positions (int32); equal ones in order of position.
 
@@ -216,6 +220,8 @@ def top_k(operand: ArrayLike, k: int, *, axis: int = -1, is_stable: bool = True)
     if not x.ndim:
         raise TypeError("top_k: a scalar has no axis")
     axis = canonical_axis(axis, x.ndim)
+    if x.shape[axis] > _GREATEST:
+        raise ValueError(f"top_k returns int32 indices, which will overflow along an axis of size {x.shape[axis]}")
     if k > x.shape[axis]:
         raise ValueError(f"top_k: k must be no larger than the size of the axis, got k={k} for shape {x.shape} and axis {axis}")
     return list(p.top_k_p(x, k=k, axis=axis, is_stable=bool(is_stable)))

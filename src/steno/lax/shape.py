@@ -119,7 +119,7 @@ def squeeze(array: ArrayLike, dimensions: Sequence[int]) -> Array:
     x = as_array("squeeze", array)
     dims = tuple(canonical_axis(d, x.ndim) for d in dimensions)
     if len(set(dims)) != len(dims):
-        raise ValueError(f"squeeze: dimensions must be distinct, got {tuple(dimensions)}")
+        raise ValueError(f"squeeze: dimensions are not unique, got {tuple(dimensions)}")
     return p.squeeze_p(x, dimensions=tuple(sorted(dims))) if dims else x
 
 

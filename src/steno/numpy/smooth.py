@@ -77,7 +77,9 @@ def _sinc(x: Any) -> Array:
     safe = where(at_zero, one, x)
     if kind_of(x) == "c":
         y = p.mul_p(safe, pi)
-        return where(at_zero, one, p.div_p(p.sin_p(y, accuracy=None), y))
+        real = p.real_p(x)
+        far = p.eq_p(p.abs_p(real), const(np.inf, real.aval.dtype))
+        return where(at_zero, one, where(far, zero, p.div_p(p.sin_p(y, accuracy=None), y)))
     # x less the nearest integer is exact, so that zeros fall on zeros
     nearest = p.round_p(safe, rounding_method=lax.RoundingMethod.TO_NEAREST_EVEN)
     half = p.mul_p(nearest, const(0.5, d))

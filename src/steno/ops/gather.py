@@ -47,18 +47,23 @@ def _typ(
     **_: Any,
 ) -> ShapedArray:
     dn = dimension_numbers
-    w = _windows(x.shape, max(indices.ndim, 1), dn, slice_sizes)
-    check_geometry(
-        "gather", x, indices, w, ("collapsed_slice_dims", "start_index_map", "operand_batching_dims", "start_indices_batching_dims")
-    )
-    check_axes("gather", "offset_dims", dn.offset_dims, w.big_rank)
+    rank = len(dn.offset_dims) + max(indices.ndim, 1) - 1
+    outside = next((k for k, a in enumerate(dn.offset_dims) if not 0 <= a < rank), None)
+    if outside is not None:
+        raise TypeError(
+            f"gather: Offset dimension {outside} in gather op is out of bounds, got {dn.offset_dims} for a result of {rank} axes"
+        )
+    check_axes("gather", "offset_dims", dn.offset_dims, rank)
+    check_geometry("gather", x, indices, list(dn._asdict().items())[1:])
     if mode is GatherScatterMode.ONE_HOT:
         raise NotImplementedError("gather: mode 'one_hot' is not implemented; use 'clip' or 'fill'")
     if len(slice_sizes) != x.ndim:
         raise TypeError(f"gather: slice_sizes must have one entry for each axis, got {slice_sizes} for an operand of shape {x.shape}")
-    if any(not 0 <= s <= n for s, n in zip(slice_sizes, x.shape, strict=True)):
+    outside = next((d for d, (s, n) in enumerate(zip(slice_sizes, x.shape, strict=True)) if not 0 <= s <= n), None)
+    if outside is not None:
         raise TypeError(
-            f"gather: slice_sizes must lie between 0 and the operand's sizes, got {slice_sizes} for an operand of shape {x.shape}"
+            f"gather: Slice size at index {outside} in gather op is out of range: it must lie between 0 and the operand's size, got "
+            f"slice_sizes {slice_sizes} for an operand of shape {x.shape}"
         )
     if any(slice_sizes[d] != 1 for d in dn.collapsed_slice_dims) or any(slice_sizes[d] > 1 for d in dn.operand_batching_dims):
         raise TypeError(
@@ -73,7 +78,7 @@ def _typ(
             f"{x.shape}"
         )
     window, leading = iter(kept), iter(indices.shape[:-1])
-    return x.update(shape=tuple(next(window) if a in dn.offset_dims else next(leading) for a in range(w.big_rank)))
+    return x.update(shape=tuple(next(window) if a in dn.offset_dims else next(leading) for a in range(rank)))
 
 
 def default_fill(dtype: Any) -> Any:

@@ -217,10 +217,11 @@ def _split_typ(x: ShapedArray, *, sizes: Shape, axis: int) -> list[ShapedArray]:
     if not 0 <= axis < x.ndim:
         raise ValueError(f"split: axis {axis} is out of bounds for an operand of shape {x.shape}")
     if any(n < 0 for n in sizes):
-        raise ValueError(f"split: sizes must not be negative, got {tuple(sizes)}")
+        raise ValueError(f"split: Sizes passed to split must be nonnegative, got {tuple(sizes)}")
     if sum(sizes) != x.shape[axis]:
         raise ValueError(
-            f"split: sizes {tuple(sizes)} sum to {sum(sizes)}, not to the size of axis {axis} of the operand's shape {x.shape}"
+            f"split: Sum of sizes {sum(sizes)} must be equal to the size of axis {axis} of the operand's shape {x.shape}, got "
+            f"{tuple(sizes)}"
         )
     return [x.update(shape=(*x.shape[:axis], n, *x.shape[axis + 1 :])) for n in sizes]
 

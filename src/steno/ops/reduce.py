@@ -60,7 +60,7 @@ def check_axes(op: str, x: ShapedArray, axes: Sequence[int]) -> None:
     if any(not 0 <= a < x.ndim for a in axes):
         raise ValueError(f"{op}: axes {tuple(axes)} are out of bounds for an operand of type {x.str_short()}; wanted 0 <= axis < {x.ndim}")
     if len(set(axes)) != len(axes):
-        raise ValueError(f"{op}: axes must be distinct, got {tuple(axes)}")
+        raise ValueError(f"{op}: duplicate value in 'axes' {tuple(axes)}")
 
 
 def without(shape: Shape, axes: Sequence[int]) -> Shape:
@@ -248,9 +248,9 @@ def _arg_typ(name: str) -> Callable[..., ShapedArray]:
             raise ValueError(f"{name}: axes must hold one axis, got {axes}")
         check_axes(name, x, axes)
         if index_dtype not in INT:
-            raise TypeError(f"{name}: index_dtype must be an integer dtype, got {dtypes.name(index_dtype)}")
+            raise TypeError(f"{name}: index_dtype must be an integer type, got {dtypes.name(index_dtype)}")
         if x.shape[axes[0]] < 1:
-            raise ValueError(f"{name}: the reduced axis must not be empty, got an operand of shape {x.shape} and axis {axes[0]}")
+            raise ValueError(f"{name}: extrema require non-empty reduced dimensions, got an operand of shape {x.shape} and axis {axes[0]}")
         return ShapedArray(without(x.shape, axes), index_dtype)
 
     return typ
@@ -343,7 +343,7 @@ def _check_reduce(operands: Sequence[ShapedArray], inits: Sequence[ShapedArray],
     if any(s != shapes[0] for s in shapes):
         raise TypeError(f"reduce: operands must have equal shapes, got {', '.join(map(str, shapes))}")
     if any(i.shape for i in inits):
-        raise TypeError(f"reduce: initial values must be scalars, got shapes {', '.join(str(i.shape) for i in inits)}")
+        raise ValueError(f"reduce found non-scalar initial value, of shapes {', '.join(str(i.shape) for i in inits)}")
     for x, i in zip(operands, inits, strict=True):
         if x.dtype != i.dtype:
             raise TypeError(

@@ -85,25 +85,23 @@ def _typ_of(op: str) -> Any:
                 f"{op}: updates must have {rank} axes (of the indices but the last, and of the window), got shape {updates.shape}"
             )
         check_axes(op, "update_window_dims", dn.update_window_dims, updates.ndim)
+        check_geometry(op, x, indices, list(dn._asdict().items())[1:])
         if len(dn.update_window_dims) + len(dn.inserted_window_dims) + len(dn.operand_batching_dims) != x.ndim:
             raise TypeError(
                 f"{op}: each operand axis must be a window, inserted or batching axis, got {dn} for an operand of shape {x.shape}"
             )
-        check_axes(op, "inserted_window_dims", dn.inserted_window_dims, x.ndim)
-        check_axes(op, "operand_batching_dims", dn.operand_batching_dims, x.ndim)
         w = _windows(x.shape, updates.shape, dn)
-        names = ("inserted_window_dims", "scatter_dims_to_operand_dims", "operand_batching_dims", "scatter_indices_batching_dims")
-        check_geometry(op, x, indices, w, names)
         if mode is GatherScatterMode.ONE_HOT:
             raise NotImplementedError(f"{op}: mode 'one_hot' is not implemented; use 'clip' or 'drop'")
         if any(updates.shape[a] > x.shape[d] for d, a in w.window_axis.items()):
             raise TypeError(
-                f"{op}: a window must not exceed the operand, got updates of shape {updates.shape} for an operand of shape {x.shape}, {dn}"
+                f"{op}: Bounds of the window dimensions of updates exceed the operand's, got updates of shape {updates.shape} for an "
+                f"operand of shape {x.shape}, {dn}"
             )
         leading = tuple(updates.shape[a] for a in w.index_axes)
         if leading != indices.shape[:-1]:
             raise TypeError(
-                f"{op}: updates and indices must agree in the axes outside the window, got {leading} of updates of shape {updates.shape} "
+                f"{op}: Bounds of the scatter dimensions of updates and indices differ, got {leading} of updates of shape {updates.shape} "
                 f"and {indices.shape[:-1]} of indices of shape {indices.shape}"
             )
         return x

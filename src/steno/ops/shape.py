@@ -233,9 +233,7 @@ def _broadcast_typ(x: ShapedArray, *, shape: Shape, broadcast_dimensions: Shape,
     if len(shape) < x.ndim:
         raise TypeError(f"{op}: the target shape {shape} has fewer axes than the operand, of shape {x.shape}")
     if len(dims) != x.ndim:
-        raise TypeError(
-            f"{op}: broadcast_dimensions must name one target axis for each operand axis, got {dims} for an operand of shape {x.shape}"
-        )
+        raise TypeError(f"{op}: broadcast_dimensions must have length equal to operand ndim, got {dims} for an operand of shape {x.shape}")
     if any(not 0 <= d < len(shape) for d in dims):
         raise TypeError(f"{op}: broadcast_dimensions must lie in [0, {len(shape)}), got {dims} for the target shape {shape}")
     if any(n not in (1, shape[d]) for n, d in zip(x.shape, dims, strict=True)):
@@ -244,7 +242,7 @@ def _broadcast_typ(x: ShapedArray, *, shape: Shape, broadcast_dimensions: Shape,
             f"target shape {shape}, broadcast_dimensions {dims}"
         )
     if len(set(dims)) != len(dims):
-        raise TypeError(f"{op}: broadcast_dimensions must be distinct, got {dims}")
+        raise TypeError(f"{op} broadcast_dimensions must not contain duplicates, got {dims}")
     return x.update(shape=tuple(shape))
 
 
@@ -314,9 +312,11 @@ def _squeeze_typ(x: ShapedArray, *, dimensions: Shape) -> ShapedArray:
     if any(not 0 <= d < x.ndim for d in dimensions):
         raise ValueError(f"squeeze: dimensions must lie in [0, {x.ndim}), got {dimensions} for an operand of shape {x.shape}")
     if len(set(dimensions)) != len(dimensions):
-        raise ValueError(f"squeeze: dimensions must be distinct, got {dimensions}")
+        raise ValueError(f"squeeze: dimensions are not unique, got {dimensions}")
     if any(x.shape[d] != 1 for d in dimensions):
-        raise ValueError(f"squeeze: cannot squeeze an axis of size other than one, got shape {x.shape} and dimensions {dimensions}")
+        raise ValueError(
+            f"squeeze: cannot select an axis to squeeze out whose size is not one, got shape {x.shape} and dimensions {dimensions}"
+        )
     return x.update(shape=tuple(n for d, n in enumerate(x.shape) if d not in dimensions))
 
 
@@ -374,11 +374,12 @@ def _pad_typ(x: ShapedArray, value: ShapedArray, *, padding_config: tuple[tuple[
             f"pad: padding_config must have one (low, high, interior) for each axis, got {padding_config} for an operand of shape {x.shape}"
         )
     if any(interior < 0 for _, _, interior in padding_config):
-        raise ValueError(f"pad: interior padding must not be negative, got padding_config {padding_config}")
+        raise ValueError(f"pad: interior padding in padding_config must be nonnegative, got {padding_config}")
     shape = tuple(_padded(n, *p) for n, p in zip(x.shape, padding_config, strict=True))
     if any(n < 0 for n in shape):
         raise ValueError(
-            f"pad: negative padding leaves a negative size, got padding_config {padding_config} for an operand of shape {x.shape}: {shape}"
+            f"pad: Dimension size after padding is not at least 0, got padding_config {padding_config} for an operand of shape {x.shape}: "
+            f"{shape}"
         )
     return ShapedArray(shape, x.dtype, all_weak(x, value))
 

@@ -198,37 +198,34 @@ def joint_axes(operand: Axes, indices: Axes, d: int, k: int) -> tuple[Axes, Axes
 def check_axes(op: str, name: str, axes: Sequence[int], rank: int, ordered: bool = True) -> None:
     """TypeError unless `axes` are distinct, in [0, rank), and ascending if `ordered`."""
     if any(not 0 <= a < rank for a in axes):
-        raise TypeError(f"{op}: {name} must lie in [0, {rank}), got {tuple(axes)}")
+        raise TypeError(f"{op}: Invalid {name} set in {op} op; valid range is [0, {rank}), got {tuple(axes)}")
     if len(set(axes)) != len(axes):
-        raise TypeError(f"{op}: {name} must be distinct, got {tuple(axes)}")
+        raise TypeError(f"{op}: {name} in {op} op must not repeat, got {tuple(axes)}")
     if ordered and list(axes) != sorted(axes):
-        raise TypeError(f"{op}: {name} must be sorted, got {tuple(axes)}")
+        raise TypeError(f"{op}: {name} in {op} op must be sorted, got {tuple(axes)}")
 
 
-def check_geometry(op: str, x: ShapedArray, indices: ShapedArray, w: Windows, names: Sequence[str]) -> None:
-    """What gather and scatter have in common. `names`: of collapsed, start map, operand batching and indices batching dimensions."""
-    collapsed, start_map, operand_batching, indices_batching = names
+def check_geometry(op: str, x: ShapedArray, indices: ShapedArray, dimensions: Sequence[tuple[str, Axes]]) -> None:
+    """What gather and scatter have in common. `dimensions`: names and values of collapsed, start map, operand batching and indices batching
+    dimensions."""
+    _, (start_map_name, start_map), (batching_name, batching), (indices_name, indices_batching) = dimensions
     if dtypes.kind(indices.dtype) not in "iu":
         raise ValueError(f"{op}: indices must have an integer type, got {dtypes.name(indices.dtype)}")
     if indices.ndim < 1:
         raise TypeError(f"{op}: indices must have an axis of index vectors, the last one; got a scalar")
-    check_axes(op, collapsed, w.collapsed, x.ndim)
-    check_axes(op, start_map, w.start_map, x.ndim, ordered=False)
-    check_axes(op, operand_batching, w.operand_batching, x.ndim)
-    check_axes(op, indices_batching, w.indices_batching, indices.ndim - 1, ordered=False)
-    if len(w.start_map) != indices.shape[-1]:
+    for (name, axes), rank, ordered in zip(dimensions, (x.ndim, x.ndim, x.ndim, indices.ndim - 1), (True, False, True, False), strict=True):
+        check_axes(op, name, axes, rank, ordered)
+    for name, axes in dimensions[:2]:
+        if set(axes) & set(batching):
+            raise TypeError(f"{op}: {name} and {batching_name} in {op} op must be disjoint, got {axes} and {batching}")
+    if len(start_map) != indices.shape[-1]:
         raise TypeError(
-            f"{op}: {start_map} {w.start_map} must have one entry for each component of an index vector, got indices of shape "
+            f"{op}: {start_map_name} {start_map} must have one entry for each component of an index vector, got indices of shape "
             f"{indices.shape}"
         )
-    for what, axes in [(collapsed, w.collapsed), (start_map, w.start_map)]:
-        if set(axes) & set(w.operand_batching):
-            raise TypeError(f"{op}: {what} {axes} and {operand_batching} {w.operand_batching} must be disjoint")
-    if len(w.operand_batching) != len(w.indices_batching):
-        raise TypeError(
-            f"{op}: {operand_batching} and {indices_batching} must have equal lengths, got {w.operand_batching} and {w.indices_batching}"
-        )
-    for d, k in zip(w.operand_batching, w.indices_batching, strict=True):
+    if len(batching) != len(indices_batching):
+        raise TypeError(f"{op}: {batching_name} and {indices_name} must have equal lengths, got {batching} and {indices_batching}")
+    for d, k in zip(batching, indices_batching, strict=True):
         if x.shape[d] != indices.shape[k]:
             raise TypeError(
                 f"{op}: batching axes of operand and indices must have equal sizes, got {x.shape[d]} (operand axis {d}) and "

@@ -1,0 +1,77 @@
+"""Behaviour of lax found by running JAX's own tests: one test for each kind of finding."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import steno
+import steno.numpy as jnp
+from steno import lax
+from steno.test_util import check_grads
+
+E, ROWS, COLUMNS = np.zeros(0, np.float32), np.zeros((0, 3), np.float32), np.zeros((3, 0), np.float32)
+
+
+@pytest.mark.parametrize("x", [E, ROWS, COLUMNS], ids=str)
+def test_empty_arrays_have_derivatives(x: np.ndarray) -> None:
+    for f in (lax.sort, lambda x: lax.sort((x, 2 * x), num_keys=1), lambda x: lax.top_k(x, 0)[0], lax.cumsum, lax.cummax):
+        check_grads(f, (x,), 2)
+
+
+def test_python_integers_of_any_size_are_converted() -> None:
+    for n, dtype, want in (
+        (2**70, "int32", 0), (2**31, "int32", -(2**31)), (-(2**31) - 1, "int8", -1), (2**32 - 1, "uint32", 2**32 - 1), (300, "uint8", 44),
+        (2**40, "bool", True), (2**40, "float32", 2.0**40),
+    ):  # fmt: skip
+        out = lax.convert_element_type(n, dtype)
+        assert out.item() == want and out.dtype == dtype and not out.weak_type
+
+
+def test_weak_types() -> None:
+    weak, firm = lax.full((3,), 2), jnp.arange(3)
+    assert not lax.bitcast_convert_type(weak, "int32").weak_type
+    for computation in (lax.add, lambda a, b: a * b + a):
+        for x in (weak, firm):
+            for start in (1, jnp.int32(1)):
+                out = lax.reduce(x, start, computation, (0,))
+                assert out.weak_type == (x.weak_type and steno.typeof(start).weak_type)
+
+
+def test_finite_differences_take_exact_steps() -> None:
+    """Rounding of the step alone would differ by more than the tolerance here."""
+    x, y = np.random.default_rng(3).uniform(7, 9, (2, 50)).astype(np.float32)
+    check_grads(lambda x, y: x + 0 * y, (x, y), 1, atol=6e-3, rtol=1e-4)
+
+
+S = lax.ScatterDimensionNumbers
+G = lax.GatherDimensionNumbers
+X, AT = np.ones((3, 4), np.float32), np.zeros((2, 1), np.int32)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda: lax.dynamic_slice(X, (np.int32(1), np.int16(2)), (2, 2)), TypeError, "dynamic_slice must be integers of the same type"),
+        (lambda: lax.dynamic_update_slice(X, X, (np.int32(1), np.uint8(2))), TypeError, "integers of the same type, got int32"),
+        (lambda: steno.eval_shape(lambda x: lax.top_k(x, 2), steno.ShapeDtypeStruct((2**31,), "int8")), ValueError, "will overflow"),
+        (lambda: lax.gather(X, AT, G((2,), (0,), (0,)), (1, 4)), TypeError, "Offset dimension 0 in gather op is out of bounds"),
+        (lambda: lax.gather(X, AT, G((1,), (0, 5), (0,)), (1, 4)), TypeError, r"Invalid collapsed_slice_dims set in gather op.* \[0, 2\)"),
+        (lambda: lax.gather(X, AT, G((1,), (0,), (0, 0)), (1, 4)), TypeError, "start_index_map in gather op must not repeat"),
+        (lambda: lax.gather(X, AT, G((), (0,), (1,), (0,), (0,)), (1, 1)), TypeError, "must be disjoint"),
+        (lambda: lax.gather(X, AT, G((1,), (0,), (0,)), (1, 5)), TypeError, "Slice size at index 1 in gather op is out of range"),
+        (lambda: lax.scatter(X, AT, X[:2], S((1,), (0,), (1,), (1, 0))), TypeError, "operand_batching_dims in scatter op must be sorted"),
+        (lambda: lax.scatter(X, AT, np.ones((2, 5), np.float32), S((1,), (0,), (0,))), TypeError, "Bounds of the window dimensions"),
+        (lambda: lax.reduce({"a": X}, {"b": 0.0}, lax.add, (0,)), ValueError, "must have the same tree structure as init_values"),
+        (lambda: lax.reduce(X, X, lax.add, (0,)), ValueError, "non-scalar initial value"),
+        (lambda: lax.argmax(ROWS, 0, "int32"), ValueError, "require non-empty reduced dimensions"),
+        (lambda: lax.pad(E, np.float32(0), [(-1, 0, 0)]), ValueError, "after padding is not at least 0"),
+        (lambda: lax.split(X, (1, 1)), ValueError, "Sum of sizes 2 must be equal to the size of axis 0"),
+    ],
+)
+def test_messages(call: Callable[[], Any], error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        call()
