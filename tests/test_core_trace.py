@@ -117,7 +117,7 @@ def test_escaped_tracers():
         assert lines[0].startswith("Encountered an unexpected tracer. A function transformed by JAX had a side effect")
         assert "float32[3] wrapped in a DynamicJaxprTracer" in lines[0]
         assert "f at file.py:3 traced for jit" in str(e.value)
-        assert "made by neg here: " in str(e.value) and "kept.append(neg(x))" in str(e.value)
+        assert " by neg\n" in str(e.value) and "created on line " in str(e.value) and "kept.append(neg(x))" in str(e.value)
     with pytest.raises(UnexpectedTracerError, match="is the argument x itself"):
         neg(kept[0])
 

@@ -436,7 +436,7 @@ def test_sum_match() -> None:
     np.testing.assert_allclose(out[2]["sum"], 5 * x.sum(0))
     # it is the transpose of a repeated argument
     np.testing.assert_allclose(jax.grad(lambda x: jax.vmap(lambda x: x * x, out_axes=None, sum_match=True)(x).sum())(x), 2 * x)
-    with pytest.raises(ValueError, match="axis spec None"):
+    with pytest.raises(ValueError, match="out_axes is None"):
         jax.vmap(lambda x: x, out_axes=None)(x)
 
 

@@ -334,6 +334,12 @@ class VJP(Partial):
             raise ValueError(
                 "unexpected arguments of a VJP function's `with_refs` method: the tree structures differ. There must be one entry for each "
                 f"array among the arguments of {pullback.program.debug_info.func_src_info}, of the structure {pullback.in_tree}, got {tree}"
+                + "".join(
+                    f"\n  * entries{keystr(p)}: {y} for an argument that is {x}"
+                    for p, x, y, _ in equality_errors(
+                        tree_unflatten(pullback.in_tree, [_Leaf()] * pullback.in_tree.num_leaves), tree_map(lambda _: _Leaf(), entries)
+                    )
+                )
             )
         refs = [x for x in leaves if is_ref(x)]
         for x, a in zip(leaves, pullback.in_avals, strict=True):

@@ -161,7 +161,7 @@ def device_put(x: Any, device: Any = None, *, src: Any = None, donate: Any = Fal
     donated = [donate] * len(leaves) if isinstance(donate, bool) else _entries("donate", donate, x)
     alias = [may_alias] * len(leaves) if may_alias is None or isinstance(may_alias, bool) else _entries("may_alias", may_alias, x)
     if any(a is True and d for a, d in zip(alias, donated, strict=True)):
-        raise ValueError("device_put: a value cannot be donated and stay shared: may_alias and donate are both True")
+        raise ValueError("device_put: may_alias and donate cannot be True at the same time: a value that is given away is not shared")
     given = iter(zip(places, donated, alias, strict=True))
 
     def leaf(v: Any) -> Any:

@@ -94,7 +94,7 @@ def vmap(
         leaves, tree = tree_flatten((args, kwargs))
         check_references(fun, leaves, lambda: argument_names(fun, tree), "vmap")
         dims = [*_flat_axes("in_axes", in_axes, args), *(0 for _ in tree_leaves(kwargs))]
-        values = [_unmapped(x) if d is None else _argument(x) for x, d in zip(leaves, dims, strict=True)]
+        values = [x if d is None else _argument(x) for x, d in zip(leaves, dims, strict=True)]  # what all share is passed as it is
         dims = [_normalized(d, x) for d, x in zip(dims, values, strict=True)]
         size = _mapped_size(fun, tree, values, dims, axis_size, args, kwargs)
         out_tree: PyTreeDef | None = None
@@ -111,9 +111,14 @@ def vmap(
         assert out_tree is not None
         wanted = _flat_axes("out_axes", out_axes, tree_unflatten(out_tree, outs))
         return tree_unflatten(
-            out_tree, [as_array(_placed(y, d, w, size, sum_match)) for y, d, w in zip(outs, out_dims, wanted, strict=True)]
+            out_tree, [as_array(_placed(y, d, w, axis, sum_match)) for y, d, w in zip(outs, out_dims, wanted, strict=True)]
         )
 
+    if fun.__doc__:
+        mapped.__doc__ = (
+            f"Vectorized version of {getattr(fun, '__name__', 'a function')}: of arrays of elements, with in_axes={in_axes}, "
+            f"out_axes={out_axes}.\n\nOriginal documentation:\n\n{fun.__doc__}"
+        )
     return mapped
 
 
@@ -128,14 +133,6 @@ def _argument(x: Any) -> Any:
         return as_array(x)
     except TypeError:
         raise TypeError(f"Argument '{x}' of type {type(x)} is not a valid JAX type") from None
-
-
-def _unmapped(x: Any) -> Any:
-    """An argument that all elements share may be any object."""
-    try:
-        return as_array(x)
-    except TypeError:
-        return x
 
 
 def _result(y: Any) -> Any:
@@ -203,15 +200,18 @@ def _mapped_size(
     raise ValueError("\n".join(lines)[:-1])
 
 
-def _placed(y: Any, dim: int | None, wanted: int | None, size: int, sum_match: bool) -> Any:
+def _placed(y: Any, dim: int | None, wanted: int | None, axis: Axis, sum_match: bool) -> Any:
     """A result with its batch axis where `out_axes` wants it, or summed along it. ValueError if that is impossible."""
     if wanted is None:
         if dim is not None and sum_match:
             return sum_over(y, (dim,))
         if dim is not None:
-            raise ValueError(f"at vmap out_axes, got axis spec None but output was batched on axis {dim}")
+            raise ValueError(
+                f"vmap has mapped output, a result that differs between elements along axis {dim} (axis_name={axis.name}), but out_axes is "
+                "None, which stands for a result that is the same for all"
+            )
         return y
     ndim = len(y.shape) + (dim is None)
     if not -ndim <= wanted < ndim:
         raise ValueError(f"axis {wanted} is out of bounds for array of dimension {ndim}")
-    return insert_axis(y, wanted % ndim, size) if dim is None else move_axis(y, dim, wanted % ndim)
+    return insert_axis(y, wanted % ndim, axis.size) if dim is None else move_axis(y, dim, wanted % ndim)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any, final
+from typing import Any, Final, final
 
 from steno._native import ShapedArray
 from steno.core import monitoring, source
@@ -220,9 +220,28 @@ def _times(n: int) -> str:
     return {1: "once", 2: "twice"}.get(n, f"{n} times")
 
 
+def _headline(record: TraceRecord) -> str:
+    """What kind of thing differs, in the words that people search for."""
+    kinds = {c.kind for c in record.changes}
+    if not kinds:
+        return "never seen function: " if record.first else ""
+    if "function" in kinds:
+        return "another function defined on the same line: "
+    found = [text for text, those in _HEADLINES.items() if kinds & those]
+    return f"{', '.join(found)}: " if found else ""
+
+
+_HEADLINES: Final = {
+    "different input pytree": {"tree", "arguments"},
+    "different input types": {"shape", "dtype", "weak type", "rank"},
+    "different static arguments": {"static"},
+    "different tracing context": {"config"},
+}
+
+
 def log(fun: Any, record: TraceRecord, records: Sequence[TraceRecord]) -> None:
     """Logs a trace and its reason at WARNING."""
-    monitoring.log("TRACING CACHE MISS at %s\n  %s: %s", record.call, record.function, record.reason, warn=True)
+    monitoring.log("TRACING CACHE MISS at %s\n  %s: %s", record.call, record.function, _headline(record) + record.reason, warn=True)
     for a in advice(fun, records):
         monitoring.log("advice: %s", a, warn=True)
 

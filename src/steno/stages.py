@@ -287,8 +287,8 @@ class Lowered(Stage):
         return f"{text}\n{locations_text(closed, self._program.name)}" if debug_info else text
 
     def compiler_ir(self, dialect: str | None = None) -> Any:
-        """The program at a level, as text; None for XLA's languages, which it is never written in."""
-        return None if dialect in self.OTHERS else self.as_text(dialect)
+        """`as_text`."""
+        return self.as_text(dialect)
 
     def cost_analysis(self) -> dict[str, float]:
         """Estimates: `flops`, and `bytes accessed` by arguments and results."""

@@ -94,12 +94,9 @@ class JaxprEqn:
 
     def bind(self, args: Sequence[Any]) -> list[Any]:
         """The op on these operands: a list of its results. What is recorded or evaluated comes from where the equation comes from."""
-        outer = source.swap_place(None)
-        source.swap_place(outer or self.place)
-        try:
+        with origins() as origin:
+            origin.of(self)
             out = self.op(*args, **self.params)
-        finally:
-            source.swap_place(outer)
         return out if self.op.multiple_results else [out]
 
     def replace(self, **changes: Any) -> JaxprEqn:
@@ -115,6 +112,31 @@ class JaxprEqn:
         return pretty.layout(_eqn_doc(self, _Context(), _Settings()))
 
     __str__ = __repr__
+
+
+@final
+class origins:
+    """`with origins() as origin: ...`: after `origin.of(equation)` what is recorded or evaluated comes from where the equation comes from,
+    and carries its names."""
+
+    __slots__ = ("_names", "_outer", "_place", "_recording")
+
+    def __enter__(self) -> origins:
+        self._place = source.swap_place(None)
+        self._recording = recorders()
+        self._outer = [r.names for r in self._recording]
+        self._names = NO_NAMES
+        return self
+
+    def of(self, e: JaxprEqn) -> None:
+        source.override.place = self._place or e.place
+        if e.names is not self._names:
+            self._names = e.names
+            set_names(self._recording, self._outer, e.names)
+
+    def __exit__(self, *exc: object) -> None:
+        source.swap_place(self._place)
+        set_names(self._recording, self._outer, NO_NAMES)
 
 
 @final
@@ -377,16 +399,9 @@ def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any) -> list[Any]:
     def read(a: Atom) -> Any:
         return literal_value(a) if type(a) is Literal else env[a]
 
-    place = source.swap_place(None)
-    recording = recorders()
-    outer = [r.names for r in recording]
-    names = NO_NAMES
-    try:
+    with origins() as origin:
         for e, dying in zip(jaxpr.eqns, last, strict=True):
-            source.swap_place(place or e.place)
-            if e.names is not names and recording:
-                names = e.names
-                set_names(recording, outer, names)
+            origin.of(e)
             out = e.op(*[read(a) for a in e.invars], **e.params)
             if e.op.multiple_results:
                 env.update(zip(e.outvars, out, strict=True))
@@ -394,9 +409,6 @@ def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any) -> list[Any]:
                 env[e.outvars[0]] = out
             for v in dying:
                 env.pop(v, None)
-    finally:
-        source.swap_place(place)
-        set_names(recording, outer, NO_NAMES)
     return [read(a) for a in jaxpr.outvars]
 
 

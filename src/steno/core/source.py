@@ -41,32 +41,32 @@ class _Override(threading.local):
     place: Place | None = None
 
 
-_override = _Override()
+override = _Override()
 
 
 def swap_place(at: Place | None) -> Place | None:
     """While not None, `place()` gives `at` in this thread: what is done on behalf of an equation comes from where that came from.
     Returns what was set before."""
-    previous, _override.place = _override.place, at
+    previous, override.place = override.place, at
     return previous
 
 
 def call(fun: Any, *args: Any, **kwargs: Any) -> Any:
     """`fun(*args, **kwargs)`, on behalf of an equation: what a user's function does comes from its own lines all the same."""
-    at = _override.place
+    at = override.place
     code = getattr(unwrapped(fun), "__code__", None) if at is not None else None
     if code is None or not is_user_code(code):
         return fun(*args, **kwargs)
-    _override.place = None
+    override.place = None
     try:
         return fun(*args, **kwargs)
     finally:
-        _override.place = at
+        override.place = at
 
 
 def place(depth: int = 2) -> Place | None:
     """The innermost frame of user code; None if there is none. `depth`: how many frames up the search begins."""
-    at = _override.place
+    at = override.place
     if at is not None:
         return at
     frame = sys._getframe(depth)

@@ -7,11 +7,9 @@ from types import MappingProxyType
 from typing import Any
 
 from steno._native import swap_trace
-from steno.core import source
 from steno.core.errors import MissingRule
 from steno.core.interpret import expansion
-from steno.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, literal_value
-from steno.core.names import NO_NAMES, recorders, set_names
+from steno.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, literal_value, origins
 from steno.core.refs import STATE
 from steno.core.trace import JaxprTrace, trace_to_jaxpr
 from steno.transforms.discharge import pure
@@ -47,17 +45,13 @@ def backward(
 
     for a, ct in zip(jaxpr.outvars, cts, strict=True):
         accumulate(a, ct)
-    place = source.swap_place(None)
-    recording = recorders()
-    outer = [r.names for r in recording]
-    try:
+    with origins() as origin:
         while linear_eqns:
             e = linear_eqns.pop()
             given = [ct_of.pop(v, None) for v in e.outvars]
             if all(ct is None for ct in given):
                 continue
-            source.swap_place(place or e.place)
-            set_names(recording, outer, e.names)
+            origin.of(e)
             operands = [_operand(a, env, linear) for a in e.invars]
             out_cts = [Zero(tangent_aval(v.aval)) if ct is None else ct for v, ct in zip(e.outvars, given, strict=True)]
             if e.op.accumulate is not None and type(operands[0]) is Linear and e.invars[0] in ct_of:
@@ -65,9 +59,6 @@ def backward(
                 continue
             for a, ct in zip(e.invars, transpose_eqn(e, out_cts, operands), strict=True):
                 accumulate(a, ct)
-    finally:
-        source.swap_place(place)
-        set_names(recording, outer, NO_NAMES)
     return [ct_of.get(v, Zero(tangent_aval(v.aval))) if type(x) is Linear else None for v, x in zip(jaxpr.invars, args, strict=True)]
 
 

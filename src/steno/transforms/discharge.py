@@ -12,8 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, final
 
-from steno.core import source
-from steno.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, literal_value
+from steno.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, literal_value, origins
 from steno.core.op import OPS, Op
 from steno.core.record import record
 from steno.core.refs import STATE, is_ref, is_ref_type
@@ -119,10 +118,9 @@ def works_on_refs(op: Op, args: Sequence[Any], params: dict[str, Any]) -> bool:
 def evaluate_cells(jaxpr: Jaxpr, consts: Sequence[Any], args: Sequence[Any]) -> list[Any]:
     """Binds the ops of a program, whose references are cells. A list of the results."""
     env: dict[Any, Any] = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*consts, *args), strict=True))
-    place = source.swap_place(None)
-    try:
+    with origins() as origin:
         for e in jaxpr.eqns:
-            source.swap_place(place or e.place)
+            origin.of(e)
             xs = [literal_value(a) if type(a) is Literal else env[a] for a in e.invars]
             with_cells = any(type(x) is Cell for x in xs)
             if with_cells or e.op.makes_ref or (e.op.subprograms is not None and _is_stateful(e)):
@@ -132,8 +130,6 @@ def evaluate_cells(jaxpr: Jaxpr, consts: Sequence[Any], args: Sequence[Any]) -> 
             else:
                 out = e.op(*xs, **e.params)
             env.update(zip(e.outvars, out if e.op.multiple_results else [out], strict=True))
-    finally:
-        source.swap_place(place)
     return [literal_value(a) if type(a) is Literal else env[a] for a in jaxpr.outvars]
 
 
