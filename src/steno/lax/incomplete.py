@@ -12,11 +12,11 @@ import math
 from collections.abc import Callable
 from typing import Any, Final
 
-from steno import numpy as jnp
+from steno import lax, numpy as jnp
 from steno.core import dtypes
 from steno.lax.elementwise import erfc
 from steno.lax.gamma_derivative import random_gamma_grad
-from steno.lax.gammas import beta_density, gamma_density, log1p_rest, log_gamma_1p, temme_table
+from steno.lax.gammas import beta_density, gamma_density, gamma_kernel, log1p_rest, log_gamma_1p, temme_table, total
 from steno.lax.in_double import polynomial, until, with_derivatives
 from steno.lax.operands import as_array, elementwise
 from steno.numpy.operands import convert
@@ -28,7 +28,9 @@ _EPS: Final = 1e-16
 _TINY: Final = 1e-300
 _TERMS: Final = 5000
 _GREAT: Final = 200.0
-"""Shapes from here on go by Temme's expansion where |x - a| < 0.3 a."""
+"""Shapes from here on go by Temme's expansion where |x - a| < 0.3 a,"""
+_LONG: Final = 1e5
+"""and less than some deviations; from here on everywhere in between, as series and fractions have a multiple of sqrt(a) terms."""
 
 
 def _series(a: Array, x: Array) -> Array:
@@ -76,7 +78,7 @@ def _uniform(a: Array, x: Array, upper: bool) -> Array:
     phi = log1p_rest(mu, x / a)
     eta = jnp.copysign(jnp.sqrt(2 * phi), mu)
     rest = polynomial(1 / a, [polynomial(eta, row) for row in temme_table().tolist()])
-    rest = rest * jnp.exp(-a * phi) / jnp.sqrt(2 * math.pi * a)
+    rest = rest * gamma_kernel(a, x) / jnp.sqrt(2 * math.pi * a)
     z = eta * jnp.sqrt(a / 2)
     return erfc(z) / 2 + rest if upper else erfc(-z) / 2 - rest
 
@@ -84,7 +86,8 @@ def _uniform(a: Array, x: Array, upper: bool) -> Array:
 def _ratios(upper: bool) -> Callable[[Array, Array], Array]:
     def ratio(a: Array, x: Array) -> Array:
         proper = (a > 0) & (x > 0) & (a < jnp.inf) & (x < jnp.inf)
-        uniform = proper & (a >= _GREAT) & (jnp.abs(x - a) < 0.3 * a)
+        close = jnp.square(x - a) < 18 * a
+        uniform = proper & (a >= _GREAT) & (jnp.abs(x - a) < 0.3 * a) & (close | (a > _LONG))
         lower = proper & ~uniform & (x <= jnp.maximum(a, 1.0))
         above = proper & ~uniform & ~lower
         tiny = lower & (a < 1)
@@ -149,16 +152,36 @@ def _beta_fraction(a: Array, b: Array, x: Array, patience: int) -> Array:
     return until(_TERMS, lambda c, d, f, left: (left > 0) & ~jnp.isnan(f), step, start)[2]
 
 
+def _beta_series(a: Array, b: Array, x: Array) -> Array:
+    """The sum of (1 - b) (2 - b) ... (n - b) / n! a / (a + n) x**n (26.5.4), whose terms are positive for b <= 1."""
+
+    def step(n: Array, term: Array, total: Array) -> tuple[Array, ...]:
+        term = term * ((n - b) / n * x)
+        return term, total + term * (a / (a + n))
+
+    one = jnp.ones_like(x)
+    return until(4 * _TERMS, lambda term, total: term > _EPS * total, step, (one, one))[1]
+
+
 def _beta_ratio(a: Array, b: Array, x: Array, patience: int = 1) -> Array:
     proper = (a > 0) & (b > 0) & (a < jnp.inf) & (b < jnp.inf) & (x > 0) & (x < 1)
     swap = x > (a + 1) / (a + b + 2)
     p, q, v = (jnp.where(proper, t, 0.5) for t in (a, b, x))
-    swap = swap & proper
-    p, q, v, w = jnp.where(swap, q, p), jnp.where(swap, p, q), jnp.where(swap, 1 - v, v), jnp.where(swap, v, 1 - v)
+    # the complement of the complement would be small
+    series = swap & proper & (b <= 1) & (x < 0.998)
+    swap = swap & proper & ~series
+    w, low = total(jnp.ones_like(v), -v)
+    v, v_low, w, w_low = (jnp.where(swap, s, t) for s, t in ((w, v), (low, 0.0), (v, w), (0.0, low)))
+    p, q = jnp.where(swap, q, p), jnp.where(swap, p, q)
     # beyond the middle only the complement has a fraction that converges fast
-    out = _beta_fraction(p, q, v, patience) * beta_density(p, q, v, w) / p
+    sum_of_terms = _beta_series(p, jnp.where(series, q, 0.5), jnp.where(series, v, 0.0))
+    v_fraction = jnp.where(series, 0.0, v)
+    factor = jnp.where(series, sum_of_terms / lax.pow(w, jnp.where(series, q, 1.0)), _beta_fraction(p, q, v_fraction, patience))
+    out = factor * beta_density(p, q, v, w, v_low, w_low) / p
     out = jnp.where(swap, 1 - out, out)
-    out = jnp.where((x == 1) | (a == 0) | (b == jnp.inf), 1.0, jnp.where((x == 0) | (b == 0) | (a == jnp.inf), 0.0, out))
+    # the ends of x come first: with an infinite or a zero shape all probability is at the other end
+    out = jnp.where((a == 0) | (b == jnp.inf), 1.0, jnp.where((b == 0) | (a == jnp.inf), 0.0, out))
+    out = jnp.where(x == 0, 0.0, jnp.where(x == 1, 1.0, out))
     bad = (a < 0) | (b < 0) | (x < 0) | (x > 1) | ((a == 0) & (b == 0)) | ((a == jnp.inf) & (b == jnp.inf))
     return jnp.where(bad | jnp.isnan(a) | jnp.isnan(b) | jnp.isnan(x), jnp.nan, out)
 
@@ -167,7 +190,8 @@ def _beta_by_x(out: Array, a: Array, b: Array, x: Array) -> Array:
     """x**(a - 1) (1 - x)**(b - 1) / B(a, b)"""
     inner = (x > 0) & (x < 1)
     v = jnp.where(inner, x, 0.5)
-    return jnp.where(inner, beta_density(a, b, v, 1 - v) / (v * (1 - v)), 0.0)
+    w, low = total(jnp.ones_like(v), -v)
+    return jnp.where(inner, beta_density(a, b, v, w, 0.0, low) / (v * w), 0.0)
 
 
 # where b is natural the fraction ends, but its derivative by b does not

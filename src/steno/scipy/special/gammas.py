@@ -31,7 +31,12 @@ def _gamma(x: Array) -> Array:
 def gamma(x: ArrayLike) -> Array:
     """The gamma function: infinite at zeros, with their signs; NaN at negative integers and -inf. Complex numbers, too."""
     (x,) = promoted_inexact("gamma", x)
-    return in_double(lambda z: jnp.exp(_log_gamma(z)), x) if dtypes.kind(x.dtype) == "c" else _gamma(x)
+    return in_double(_gamma_of_complex, x) if dtypes.kind(x.dtype) == "c" else _gamma(x)
+
+
+def _gamma_of_complex(z: Array) -> Array:
+    pole = (jnp.imag(z) == 0) & (jnp.real(z) <= 0) & (jnp.floor(jnp.real(z)) == jnp.real(z))
+    return jnp.where(pole, complex(math.nan, math.nan), jnp.exp(_log_gamma(jnp.where(pole, 1.0, z))))
 
 
 @jit
@@ -86,19 +91,47 @@ def digamma(x: ArrayLike) -> Array:
     return lax.digamma(x)
 
 
+def _order(out: Array, n: Array, x: Array) -> Array:
+    raise NotImplementedError("polygamma: no derivative by the order, its first operand; `stop_gradient` makes that a constant")
+
+
+@special(_order, lambda out, n, x: _polygamma(n + 1, x))
+def _polygamma(n: Array, x: Array) -> Array:
+    """(-1)**(n + 1) n! zeta(n + 1, x); NaN for orders that are no natural numbers."""
+    m = jnp.maximum(n, 0)
+    size = _factorial(m) * lax.zeta(m + 1, x)
+    out = jnp.where(n == 0, lax.digamma(x), jnp.where(jnp.floor(n / 2) * 2 == n, -size, size))
+    return jnp.where((n >= 0) & (jnp.floor(n) == n), out, jnp.nan)
+
+
 @jit
 def polygamma(n: ArrayLike, x: ArrayLike) -> Array:
     """The n-th derivative of digamma. ValueError for an order that is no integer."""
     order = jnp.asarray(n)
     if not dtypes.is_integer(order.dtype):
         raise ValueError(f"Argument `n` to polygamma must be of integer type. Got dtype {dtypes.name(order.dtype)}.")
-    n, x = jnp.broadcast_arrays(*promoted_inexact("polygamma", n, x))
-    return lax.polygamma(n, x)
+    return _polygamma(n, x)
 
 
-@jit
-def _zeta(x: ArrayLike, q: ArrayLike) -> Array:
-    return lax.zeta(*jnp.broadcast_arrays(*promoted_inexact("zeta", x, q)))
+def _zeta_by_order(out: Array, s: Array, q: Array) -> Array:
+    """d/ds of the formula of Euler and Maclaurin (23.1.30): the terms of 15 numbers and the rest; NaN for q < 0."""
+    count, bernoulli = 15, (1 / 12, -1 / 720, 1 / 30240, -1 / 1209600, 1 / 47900160)
+    total = sum(jnp.log(q + k) * lax.pow(q + k, -s) for k in range(count))
+    a = q + count
+    log, above = jnp.log(a), s - 1
+    rest = a / above * (log + 1 / above) + log / 2
+    rising, slope = s, jnp.ones_like(s)  # s (s + 1) ... (s + 2 j), and its derivative
+    for j, c in enumerate(bernoulli):
+        rest = rest + c * (log * rising - slope) / lax.pow(a, jnp.full_like(a, 2 * j + 1))
+        for k in (2 * j + 1, 2 * j + 2):
+            slope, rising = slope * (s + k) + rising, rising * (s + k)
+    slope = -(total + rest * lax.pow(a, -s))
+    return jnp.where((q > 0) & (s > 1), slope, jnp.nan)
+
+
+@special(_zeta_by_order, lambda out, s, q: -s * lax.zeta(s + 1, q))
+def _zeta(x: Array, q: Array) -> Array:
+    return lax.zeta(x, q)
 
 
 def zeta(x: ArrayLike, q: ArrayLike | None = None) -> Array:
@@ -147,7 +180,7 @@ def gammaincc(a: ArrayLike, x: ArrayLike) -> Array:
 
 @special(lambda out, n: out * lax.digamma(n + 1))
 def _factorial(n: Array) -> Array:
-    return jnp.where(n < 0, 0, g.gamma(n + 1))
+    return jnp.where(n < 0, 0, jnp.where(n > 1, n * g.gamma(n), g.gamma(n + 1)))
 
 
 def factorial(n: ArrayLike, exact: bool = False) -> Array:
@@ -155,6 +188,9 @@ def factorial(n: ArrayLike, exact: bool = False) -> Array:
     if exact:
         raise NotImplementedError("factorial: exact=True, integers of any size, is not there: use math.factorial")
     return _factorial(n)
+
+
+_FACTORS = 20
 
 
 def _comb_by(sign: int) -> Any:
@@ -171,6 +207,11 @@ def _comb(n: Array, k: Array) -> Array:
     possible = (n >= 0) & (k >= 0) & (k <= n)
     m, j = jnp.where(possible, n, 1), jnp.where(possible, k, 1)
     value = 1 / ((m + 1) * g.beta(m - j + 1, j + 1))
+    # small natural k: the product (n - k + 1) / 1 (n - k + 2) / 2 ... n / k
+    product = jnp.ones_like(m)
+    for i in range(1, _FACTORS + 1):
+        product = jnp.where(i <= j, product * (m - j + i) / i, product)
+    value = jnp.where((jnp.floor(j) == j) & (j <= _FACTORS), product, value)
     whole = (jnp.floor(m) == m) & (jnp.floor(j) == j) & (value < 2.0**50)
     return jnp.where(possible, jnp.where(whole, jnp.round(value), value), jnp.where(jnp.isnan(n + k), jnp.nan, 0))
 
@@ -185,7 +226,9 @@ def comb(N: ArrayLike, k: ArrayLike, *, repetition: bool = False) -> Array:
 @special(lambda out, z, m: out * (lax.digamma(z + m) - lax.digamma(z)), lambda out, z, m: out * lax.digamma(z + m), weak=False)
 def poch(z: ArrayLike, m: ArrayLike) -> Array:
     """Pochhammer's symbol Gamma(z + m) / Gamma(z); 1 for m = 0."""
-    above, below = g.gamma(z + m), g.gamma(z)
+    n, lost = g.total(z, m)
+    above, below = g.gamma(n), g.gamma(z)
+    above = jnp.where(n > 1, above * (1 + lost * (jnp.log(jnp.maximum(n, 1)) - 0.5 / jnp.maximum(n, 1))), above)
     plain = (jnp.abs(z) < 150) & (jnp.abs(z + m) < 170)
     sign = g.gamma_sign(z + m) * g.gamma_sign(z)
     ratio = jnp.where(plain, above / below, sign * jnp.exp(lax.lgamma(z + m) - lax.lgamma(z)))
@@ -209,7 +252,8 @@ def _multigammaln_of(a: ArrayLike, d: int) -> Array:
     (a,) = promoted_inexact("multigammaln", a)
     halves = np.arange(d).astype(a.dtype) / np.asarray(2, a.dtype)
     constant = np.asarray(d * (d - 1) / 4 * math.log(math.pi), a.dtype)
-    return jnp.sum(lax.lgamma(jnp.expand_dims(a, -1) - halves), axis=-1) + constant
+    shifted = [lax.lgamma(a - half) for half in halves.tolist()]
+    return sum(shifted, start=jnp.full_like(a, constant))
 
 
 _multigammaln = jit(_multigammaln_of, static_argnums=1)
