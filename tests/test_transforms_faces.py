@@ -206,8 +206,36 @@ def test_named_scopes_reach_programs_through_transformations() -> None:
         assert f"# [{name}(inner)]" in steno.make_jaxpr(g)(snp.ones(3)).pretty_print(name_stack=True)
 
 
+def test_gradients_that_are_not_wanted_are_not_computed() -> None:
+    def pulled(*entries: Any) -> Any:
+        def g(x: Any, w: Any) -> Any:
+            return steno.vjp(lambda x, w: snp.sin(x) * w, x, w)[1].with_refs(*entries)(snp.float32(1))
+
+        jaxpr = steno.make_jaxpr(g)(snp.float32(1), snp.float32(2)).jaxpr
+        return [e.primitive.name for e in jaxpr.eqns][3:]  # behind sin, cos and mul
+
+    value, none = steno.ad.GradValue(), steno.ad.DontWant()
+    assert sorted(pulled(value, value)) == ["mul", "mul", "mul"]
+    assert sorted(pulled(value, none)) == ["mul", "mul"] and sorted(pulled(none, value)) == ["mul"] and pulled(none, none) == []
+
+
 def test_tracers_tell_what_they_are() -> None:
     with pytest.raises(steno.errors.TracerBoolConversionError, match="mapped by vmap over an axis of size 3"):
         steno.vmap(lambda x: x if x > 0 else -x)(snp.ones(3))
     with pytest.raises(steno.errors.ConcretizationTypeError, match="differentiated"):
         steno.grad(lambda x: x * float(x))(1.0)
+
+
+@pytest.mark.parametrize("around", [lambda f: f, steno.jit, lambda f: steno.vmap(f, axis_size=2, in_axes=None)])
+def test_what_elements_share_is_passed_as_it_is(around: Any) -> None:
+    """Also within other transformations: a number may be a shape, an array of NumPy a table of indices."""
+    given = (3, 0.5, np.arange(2), "word", None)
+    seen = []
+
+    def f(x: Any, *rest: Any) -> Any:
+        seen.extend(rest)
+        return x + snp.arange(rest[0])
+
+    mapped = steno.vmap(f, in_axes=(0, None, None, None, None, None))
+    assert around(lambda x: mapped(x, *given))(snp.ones(2)).shape[-2:] == (2, 3)
+    assert all(a is b for a, b in zip(seen, given, strict=True))

@@ -433,8 +433,10 @@ class Pullback(_Derivative):
         varying = [t for t, nz in zip(target, self.in_nonzero, strict=True) if nz]
         finals = [Zero(v.aval) if varying[k] is None else OPS["get"](varying[k], access=None)
                   for k, v in zip(d.written, d.program.outvars[len(given) :], strict=True)]  # fmt: skip
+        wanted = [kind != "drop" for kind, nz in zip(self.kinds, self.in_nonzero, strict=True) if nz]
         with named(TRANSPOSE):
-            outs = backward(d.program.jaxpr, d.program.consts, [Linear(a) for a in d.program.in_avals], [*given, *finals])
+            linear = [Linear(a) for a in d.program.in_avals]
+            outs = backward(d.program.jaxpr, d.program.consts, linear, [*given, *finals], wanted=wanted)
         position = iter(range(len(outs)))
         result: list[Any] = []
         for kind, ref, a, nz in zip(self.kinds, target, self.in_avals, self.in_nonzero, strict=True):

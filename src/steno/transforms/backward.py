@@ -18,10 +18,15 @@ from steno.transforms.rules import Linear, Zero, add, instantiate, rule_of, tang
 
 
 def backward(
-    jaxpr: Jaxpr, consts: Sequence[Any], args: Sequence[Any], cts: Sequence[Any], begun: Mapping[Var, Any] = MappingProxyType({})
+    jaxpr: Jaxpr,
+    consts: Sequence[Any],
+    args: Sequence[Any],
+    cts: Sequence[Any],
+    begun: Mapping[Var, Any] = MappingProxyType({}),
+    wanted: Sequence[bool] | None = None,
 ) -> list[Any]:
     """The cotangents of the arguments that are `Linear`, None for the known others; `cts` are those of the results and may be `Zero`s.
-    `begun`: cotangents of some arguments to begin with.
+    `begun`: cotangents of some arguments to begin with. `wanted`: for each argument whether its cotangent is; those of others are `Zero`s.
 
     What does not depend on linear arguments is evaluated first."""
     if any(STATE in e.effects for e in jaxpr.eqns):
@@ -35,11 +40,14 @@ def backward(
         else:
             env[v] = x
     linear_eqns = _evaluate_known(jaxpr, env, linear)
+    towards = (
+        linear if wanted is None else _reached({v for v, w in zip(jaxpr.invars, wanted, strict=True) if w and v in linear}, linear_eqns)
+    )
 
     ct_of: dict[Any, Any] = dict(begun)
 
     def accumulate(a: Any, ct: Any) -> None:
-        if ct is not None and type(ct) is not Zero and type(a) is not Literal and a in linear:
+        if ct is not None and type(ct) is not Zero and type(a) is not Literal and a in towards:
             have = ct_of.get(a)
             ct_of[a] = ct if have is None else add(have, ct)
 
@@ -72,6 +80,14 @@ def _evaluate_known(jaxpr: Jaxpr, env: dict[Any, Any], linear: set[Any]) -> list
             continue
         env.update(zip(e.outvars, e.bind([literal_value(a) if type(a) is Literal else env[a] for a in e.invars]), strict=True))
     return linear_eqns
+
+
+def _reached(variables: set[Any], eqns: Sequence[JaxprEqn]) -> set[Any]:
+    """The variables, and what the equations make of them."""
+    for e in eqns:
+        if any(type(a) is not Literal and a in variables for a in e.invars):
+            variables.update(e.outvars)
+    return variables
 
 
 def _operand(a: Any, env: dict[Any, Any], linear: set[Any]) -> Any:
