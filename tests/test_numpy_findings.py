@@ -234,3 +234,43 @@ def test_small_faults() -> None:
     with pytest.raises(jax.errors.ConcretizationTypeError, match="size"):
         jax.jit(jnp.compress)(jnp.array([True]), jnp.ones(1))
     assert jnp.from_dlpack(np.arange(3, dtype="int32")).tolist() == [0, 1, 2]
+
+
+def test_numpy_takes_arrays() -> None:
+    """Host arrays come of NumPy's functions, the library's of operators in either order; NumPy's scalars and arrays do not take over."""
+    x, n = jnp.array([1.0, 2.0, 3.0]), np.array([1.0, 2.0, 3.0])
+    assert not np.asarray(x).flags.writeable and np.array(x).flags.writeable and x.__array_priority__ == 100
+    for y in (np.sin(x), np.add(x, n), np.add(n, x), np.concatenate([x, n]), np.where(x > 1, x, 0), np.linalg.norm(x, keepdims=True)):
+        assert type(y) is np.ndarray
+    for a, b in ((n, x), (x, n), (np.float64(2), x), (x, np.float32(2)), (2, x), (np.int8(2), x)):
+        for y in (a + b, a - b, a * b, a / b, a // b, a % b, a**b, a < b, a == b, divmod(a, b)[1]):
+            assert isinstance(y, jax.Array) and y.dtype in (np.float32, np.bool_)
+    np.testing.assert_allclose(x, n)
+    with pytest.raises(AssertionError, match="Not equal"):
+        np.testing.assert_allclose(x, x + 1)
+    with pytest.raises(ValueError, match="masked"):
+        jnp.asarray(np.ma.masked_array(n, [0, 1, 0]))
+    assert np.arange(5)[jnp.array([0, 1])].tolist() == [0, 1] and n[x > 1].tolist() == [2, 3] and [1, 2][jnp.int32(1)] == 2
+    if np.lib.NumpyVersion(np.__version__) >= "2.4.0":
+        with pytest.warns(DeprecationWarning, match="x.dtype"):
+            np.dtype(x)
+
+
+def test_weak_types_of_composed_functions() -> None:
+    weak, whole = (jax.lax.broadcast(jnp.asarray(v), (3,)) for v in (1.5, 2))
+    assert not jnp.copysign(weak, jnp.ones(3)).weak_type and jnp.copysign(weak, weak).weak_type
+    assert not jnp.power(whole, jnp.arange(3)).weak_type and not jnp.logical_and(weak, weak).weak_type
+    assert not jnp.vander(whole).weak_type
+
+
+def test_dtypes_that_no_array_has() -> None:
+    assert jnp.issubdtype(jnp.int1, np.signedinteger) and jnp.issubdtype(jnp.float6_e2m3fn, np.floating)
+    assert jnp.promote_types(jnp.int1, int) == jnp.int1 and jnp.promote_types(jnp.float6_e3m2fn, float) == jnp.float6_e3m2fn
+    assert jnp.finfo(jnp.float6_e2m3fn).max == 7.5 and jnp.isdtype(jnp.uint1, "unsigned integer")
+    for a, b, bits in (
+        (jnp.float6_e2m3fn, "float32", "6-bit floats"),
+        ("int4", "int8", "4-bit integers"),
+        ("float8_e5m2", "float32", "8-bit"),
+    ):
+        with pytest.raises(jax.dtypes.TypePromotionError, match=bits):
+            jnp.promote_types(a, b)

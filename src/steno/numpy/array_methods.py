@@ -131,7 +131,7 @@ def _numpy_dtype(self: Array) -> np.dtype:
 
 def _iter(self: Array) -> Iterator[Array]:
     if self.ndim == 0:
-        raise TypeError("an array of rank 0 cannot be iterated over")
+        raise TypeError("iteration over a 0-d array")
     return _slices(self)
 
 
@@ -144,7 +144,7 @@ def _slices(x: Array) -> Iterator[Array]:
 
 def _reversed(self: Array) -> Iterator[Array]:
     if self.ndim == 0:
-        raise TypeError("an array of rank 0 cannot be iterated over")
+        raise TypeError("iteration over a 0-d array")
     return iter(list(_slices(self))[::-1])
 
 

@@ -110,6 +110,8 @@ def _from_object(x: Any, dtype: Any) -> Array:
     if method is not None:
         return _from_object(method(x), dtype)
     if isinstance(x, np.ndarray | np.generic):
+        if type(x) is not np.ndarray and isinstance(x, np.ma.MaskedArray):
+            typeof(x)  # raises, saying what to do
         return _from_ndarray(np.asarray(x), dtype)
     if isinstance(x, list | tuple):
         return _from_sequence(x, dtype)
