@@ -515,6 +515,28 @@ def test_logs_of_loops_and_maps_are_rows() -> None:
         np.testing.assert_allclose(logs["a"]["one"], np.ones(3))
 
 
+def test_logs_of_branches() -> None:
+    """The index of the branch taken, and for each branch what it logs by the key, zeros where it was not taken."""
+    f, g = logging_sine(entries=lambda ct: ct), logging_sine("b", entries=lambda ct: {"twice": 2 * ct})
+    for branch in (g, jit(g), steno.checkpoint(g)):
+        pull = steno.vjp(lambda x, b=branch: lax.switch(x.astype(int), [snp.cos, b, lambda x: b(f(x))], x), 1.0)[1]
+        for run in (pull.with_logs, jit(pull.with_logs)):
+            (ct,), logs = run(3.0)
+            assert float(ct) == pytest.approx(3 * np.cos(1.0), rel=1e-6)
+            a, b = logs["a"], logs["b"]
+            assert list(map(int, (a.index, b.index))) == [1, 1]
+            assert a.branches[:2] == [None, None] and float(a.branches[2]) == 0
+            assert b.branches[0] is None and [float(x["twice"]) for x in b.branches[1:]] == [6, 0]
+    rows = lambda x: lax.scan(lambda c, i: (lax.cond(i > 1, f, lambda x: 2 * x, c), None), x, snp.arange(3))[0]  # noqa: E731
+    _, logs = steno.vjp(rows, 1.0)[1].with_logs(1.0)
+    np.testing.assert_array_equal(logs["a"].index, [0, 0, 1])
+    np.testing.assert_array_equal(logs["a"].branches[1], [0, 0, 1])
+    inner = lambda x: lax.cond(x > 1, f, lambda x: x, x)  # noqa: E731
+    _, logs = steno.vjp(lambda x: lax.cond(x > 0, inner, lambda x: x, x), 2.0)[1].with_logs(1.0)
+    assert repr(logs["a"].branches[1].branches[0]) == "None" and float(logs["a"].branches[1].branches[1]) == 1
+    assert len(steno.tree.leaves(logs)) == 3
+
+
 def test_logs_have_derivatives() -> None:
     f = logging_sine(entries=lambda ct: ct * ct)
     assert float(grad(lambda y: steno.vjp(f, 1.0)[1].with_logs(y)[1]["a"])(3.0)) == 6.0
@@ -538,8 +560,8 @@ def test_logs_that_do_not_fit() -> None:
     f, g = logging_sine(), logging_sine()
     with pytest.raises(ValueError, match="key 'a' is logged twice"):
         steno.vjp(lambda x: f(g(x)), 1.0)[1].with_logs(1.0)
-    with pytest.raises(NotImplementedError, match="logged inside cond"):
-        steno.vjp(lambda x: lax.cond(x > 0, f, lambda x: x, x), 1.0)[1].with_logs(1.0)
+    with pytest.raises(ValueError, match="key 'a' is logged twice"):
+        steno.vjp(lambda x: lax.cond(x > 0, lambda x: f(g(x)), lambda x: x, x), 1.0)[1].with_logs(1.0)
     assert float(grad(lambda x: lax.cond(x > 0, f, lambda x: x, x))(0.0)) == 1.0
     for out, message in [(lambda ct: (ct,), "must produce a pair"), (lambda ct: ((ct,), [1.0]), "None or a dict")]:
         h = steno.custom_vjp(lambda x: x)

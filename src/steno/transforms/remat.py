@@ -103,11 +103,12 @@ class _Cut:
 
 @remembered
 def cut_program(closed: ClosedJaxpr, policy: Policy) -> _Cut:
-    """Of the equations that `again` does again those that nothing needs are left to be found dead."""
+    """Of the equations that `again` does again those that nothing needs are left to be found dead. With `LOGGED` the index of a branch in
+    which something is kept is kept behind that."""
     if policy is not None:
         closed = without_calls(closed, policy)
     j, consts = closed.jaxpr, closed.consts
-    inside = [None if policy is None or _kept(policy, e) else _cut_inside(e, policy) for e in j.eqns]
+    inside = [None if policy is None or _kept(policy, e) else cut_inside(e, policy) for e in j.eqns]
 
     def run(args: Sequence[Any], kept: Iterator[Any] | None) -> tuple[list[Any], list[Any]]:
         env: dict[Any, Any] = dict(zip((*j.constvars, *j.invars), (*consts, *args), strict=True))
@@ -117,8 +118,11 @@ def cut_program(closed: ClosedJaxpr, policy: Policy) -> _Cut:
             if cut is not None and kept is None:
                 out = e.op(*operands, **e.params | cut.first)
                 keep += out[len(e.outvars) :]
+                keep += operands[: _indices(e, policy)]
             elif cut is not None and kept is not None:
                 out = e.op(*operands, *(next(kept) for _ in cut.kept), **e.params | cut.again)
+                for _ in range(_indices(e, policy)):
+                    next(kept)
             elif not _kept(policy, e):
                 out = e.bind(operands)
             else:
@@ -135,7 +139,11 @@ def cut_program(closed: ClosedJaxpr, policy: Policy) -> _Cut:
     return _Cut(first, again, kept)
 
 
-def _cut_inside(e: JaxprEqn, policy: Policy) -> _Cut | None:
+def _indices(e: JaxprEqn, policy: Policy) -> int:
+    return int(policy is LOGGED and e.op.name == "cond")
+
+
+def cut_inside(e: JaxprEqn, policy: Policy) -> _Cut | None:
     """Parameters of a loop or branch of whose programs the policy keeps values; None if it keeps none."""
     if e.op.name == "scan":
         cut = cut_program(e.params["jaxpr"], policy)
