@@ -113,7 +113,9 @@ REASONS: Final[dict[str, str]] = {
 }
 """`interpreters.ad.jvp` --> why there is no such name."""
 
-DIFFERENCES: Final[dict[str, str]] = {}
+DIFFERENCES: Final[dict[str, str]] = {
+    "numpy.floor_divide": "of infinities it is the quotient, as the array API standard has it: inf // 1 is inf, -1 // inf is -0",
+}
 """`device_put` --> what it does otherwise than JAX's, beyond what its parameters say."""
 
 
