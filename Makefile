@@ -3,6 +3,7 @@
 # make bench   workloads side by side with the real JAX
 # make random-programs   20,000 random programs under every transformation (COUNT=, SEED=, JOBS=)
 # make api-table   what is here of JAX's public names: docs/api.md, and the counts
+# make stubs   what editors read of the faces: their .pyi files
 # make lint    formatter, linter, order of imports, type checker
 # make format  formats everything
 # make wheel   a wheel, in dist/
@@ -22,7 +23,7 @@ LESSONS := jit_speed see_tracer value_branch
 TESTS ?= tests
 export STENO_JAX_PYTHON ?= $(CURDIR)/$(JAX_VENV)/bin/python
 
-.PHONY: demo test bench random-programs api-table lint format native wheel clean help
+.PHONY: demo test bench random-programs api-table stubs lint format native wheel clean help
 .DEFAULT_GOAL := help
 
 help:
@@ -62,6 +63,9 @@ random-programs: native
 
 api-table: native
 	$(PY) tools/api_table.py
+
+stubs: native
+	$(PY) tools/make_stubs.py
 
 lint: $(VENV)/.made
 	$(VENV)/bin/ruff format --check

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 import os
 import subprocess
 import sys
@@ -51,6 +52,11 @@ def test_the_list_is_that_of_jax():
 
 def test_every_name_is_here_or_explained(entries):
     assert not [(e.name.full, e.notes) for e in entries if e.state == "missing" and not e.name.full.startswith(LATER)]
+
+
+def test_every_name_has_a_docstring(entries):
+    found = [(e.name.full, api_table.find(e.name)[1]) for e in entries if e.state in ("done", "differs") and e.name.kind != "value"]
+    assert not [name for name, value in found if not (inspect.getdoc(value) or "").strip() and not name.startswith(LATER)]
 
 
 def test_the_table_is_up_to_date(entries):

@@ -1,0 +1,4 @@
+# Made by `make stubs`.
+from steno.scipy.cluster import vq as vq
+
+

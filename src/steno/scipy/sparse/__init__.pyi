@@ -1,0 +1,4 @@
+# Made by `make stubs`.
+from steno.scipy.sparse import linalg as linalg
+
+

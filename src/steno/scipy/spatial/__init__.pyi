@@ -1,0 +1,4 @@
+# Made by `make stubs`.
+from steno.scipy.spatial import transform as transform
+
+

@@ -1,0 +1,9 @@
+# Made by `make stubs`.
+from steno.scipy.stats import bernoulli as bernoulli, beta as beta, betabinom as betabinom, binom as binom, cauchy as cauchy, chi2 as chi2, dirichlet as dirichlet, expon as expon, gamma as gamma, gennorm as gennorm, geom as geom, gumbel_l as gumbel_l, gumbel_r as gumbel_r, laplace as laplace, logistic as logistic, multinomial as multinomial, multivariate_normal as multivariate_normal, nbinom as nbinom, norm as norm, pareto as pareto, poisson as poisson, t as t, truncnorm as truncnorm, uniform as uniform, vonmises as vonmises, wrapcauchy as wrapcauchy
+from steno.scipy.stats.kde import gaussian_kde as gaussian_kde
+from steno.scipy.stats.samples import ModeResult
+from steno.typing import Array, ArrayLike
+
+def mode(a: ArrayLike, axis: int | None = ..., nan_policy: str = ..., keepdims: bool = ...) -> ModeResult: ...
+def rankdata(a: ArrayLike, method: str = ..., *, axis: int | None = ..., nan_policy: str = ...) -> Array: ...
+def sem(a: ArrayLike, axis: int | None = ..., ddof: int = ..., nan_policy: str = ..., *, keepdims: bool = ...) -> Array: ...
