@@ -232,7 +232,7 @@ def FanInConcat(axis: int = -1) -> Layer:
 
 
 def Dropout(rate: float, mode: str = "train") -> Layer:
-    """In the mode "train" keeps numbers with probability `rate`, divided by it; else they become 0. ValueError without the keyword `rng`."""
+    """In the mode "train" keeps numbers with probability `rate`, divided by it; others become 0. ValueError without the keyword rng."""
 
     def init(rng: Array, input_shape: Any) -> tuple[Any, Any]:
         return input_shape, ()
