@@ -11,7 +11,6 @@ try:
         dtypes as dtypes,
         errors as errors,
         lax as lax,
-        monitoring as monitoring,
         numpy as numpy,
         ops as ops,
         sharding as sharding,
@@ -108,8 +107,8 @@ __getattr__, __dir__ = _on_demand(
     },
     submodules=(
         "ad", "ad_checkpoint", "api_util", "core", "custom_batching", "custom_derivatives", "debug", "distributed", "dlpack",
-        "experimental", "export", "extend", "flatten_util", "interpreters", "lib", "memory", "nn", "profiler", "random", "ref",
-        "scipy", "test_util", "version",
+        "experimental", "export", "extend", "flatten_util", "interpreters", "lib", "memory", "monitoring", "nn", "profiler",
+        "random", "ref", "scipy", "test_util", "version",
     ),
 )  # fmt: skip
 

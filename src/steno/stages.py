@@ -16,7 +16,6 @@ from steno.core import dtypes
 from steno.core.aval import register_aval_type, typeof
 from steno.core.config import config
 from steno.core.jaxpr import ClosedJaxpr, Jaxpr, open_jaxpr, subjaxprs
-from steno.core.locations import locations_text
 from steno.core.record import field, record
 from steno.core.refs import AbstractRef
 from steno.core.trace import Tracer
@@ -284,7 +283,9 @@ class Lowered(Stage):
             return _text_of(executable_of(self._program), level)
         closed = self._program.closed
         text = closed.pretty_print(source_info=debug_info)
-        return f"{text}\n{locations_text(closed, self._program.name)}" if debug_info else text
+        if not debug_info:
+            return text
+        return f"{text}\n{importlib.import_module('steno.core.locations').locations_text(closed, self._program.name)}"
 
     def compiler_ir(self, dialect: str | None = None) -> Any:
         """`as_text`."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 import builtins
 import functools
 import sys
-import traceback
 from collections.abc import Callable, Iterator
 from types import FrameType, TracebackType
 from typing import Any, Final, TypeVar, cast
@@ -56,9 +55,11 @@ def _filter(err: BaseException, frame: FrameType | None) -> None:
     if mode == "auto":
         mode = "tracebackhide" if hasattr(builtins, "__IPYTHON__") else "quiet_remove_frames"
     if mode == "tracebackhide":
-        for hidden, _ in traceback.walk_tb(err.__traceback__):
-            if not source.is_user_code(hidden.f_code):
-                hidden.f_locals["__tracebackhide__"] = True
+        tb = err.__traceback__
+        while tb is not None:
+            if not source.is_user_code(tb.tb_frame.f_code):
+                tb.tb_frame.f_locals["__tracebackhide__"] = True
+            tb = tb.tb_next
         return
     whole = err.__traceback__
     if mode == "remove_frames":
