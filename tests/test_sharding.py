@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import importlib
 import pickle
 
 import numpy as np
@@ -240,3 +241,39 @@ def test_shard_map_over_several_devices(eight_devices):
         np.testing.assert_array_equal(total, x[:8] + x[8:])
         placed = steno.device_put(x, P("x"))
         np.testing.assert_array_equal(steno.shard_map(lambda v: v - v[0], out_specs=P("x"))(placed), x - 8 * (x >= 8))
+
+
+def test_axes_of_another_type(eight_devices):
+    mesh = steno.make_mesh((8,), ("x",))
+    x = np.arange(8.0)
+    with pytest.raises(ValueError, match="no mesh"):
+        steno.sharding.auto_axes(lambda v: v, out_sharding=P("x"))(x)
+    with steno.set_mesh(mesh):
+        double = steno.sharding.auto_axes(lambda v: 2 * v * steno.get_abstract_mesh().are_all_axes_auto, axes="x")
+        y = double(x, out_sharding=P("x"))
+        assert y.sharding == NamedSharding(mesh, P("x")) and y[1] == 2
+        with pytest.raises(TypeError, match="out_sharding"):
+            double(x)
+        with pytest.raises(ValueError, match="not in the mesh"):
+            steno.sharding.auto_axes(lambda v: v, axes="z", out_sharding=P())(x)
+        seen = steno.sharding.explicit_axes(lambda v: v.sharding, in_sharding=(P("x"),))(x)
+        assert seen == NamedSharding(mesh, P("x"))
+        with pytest.raises(TypeError, match="in_sharding"):
+            steno.sharding.explicit_axes(lambda v: v)(x)
+
+
+def test_custom_partitioning_keeps_its_rules():
+    cp = importlib.import_module("steno.experimental.custom_partitioning")
+    f = cp.custom_partitioning(lambda x, n: n * x**2, static_argnums=(1,))
+    with pytest.raises(AttributeError, match="def_partition"):
+        f(1.0, 2)
+    with pytest.raises(ValueError, match="must be given"):
+        f.def_partition(None)
+    f.def_partition(None, sharding_rule="i -> i")
+    assert f(3.0, 2) == 18 and steno.grad(f)(3.0, 2) == 12 and steno.vmap(lambda x: f(x, 2))(np.ones(2)).tolist() == [2, 2]
+    i, ij = cp.ArrayMapping("i"), cp.ArrayMapping(cp.BATCHING, cp.CompoundFactor("i", "j"))
+    assert repr(ij) == "ArrayMapping('…', CompoundFactor('i', 'j'))"
+    cp.SdyShardingRule((ij,), (ij,), i=2, reduction_factors=("j",))
+    for bad in (lambda: cp.SdyShardingRule((i,), (i,), i=3), lambda: cp.CompoundFactor("i"), lambda: cp.ArrayMapping(1)):
+        with pytest.raises(ValueError):
+            bad()

@@ -12,6 +12,7 @@ from typing import Any, Final, final
 
 import numpy as np
 
+from steno.core.record import record
 from steno.places import CPU, Device, Sharding, SingleDeviceSharding, all_devices, memory_kind_of
 
 
@@ -37,12 +38,36 @@ class AxisType(enum.Enum):
     __str__ = __repr__
 
 
+@final
+@record(frozen=True)
+class AbstractDevice:
+    """The kind of device that an abstract mesh is of."""
+
+    device_kind: str
+    num_cores: int | None
+    platform: str
+
+    def __repr__(self) -> str:
+        return f"AbstractDevice(device_kind={self.device_kind}, num_cores={self.num_cores}, platform={self.platform})"
+
+
 class UnreducedKind(enum.Enum):
     """What would still have to be done along an unreduced axis."""
 
     sum = enum.auto()
     max = enum.auto()
     min = enum.auto()
+
+
+@final
+@record(frozen=True)
+class ManualAxisType:
+    """Along which axes of the mesh a value in `shard_map` differs from device to device, and along which it is still to be reduced."""
+
+    varying: frozenset[Any] = frozenset()
+    unreduced: frozenset[Any] = frozenset()
+    reduced: frozenset[Any] = frozenset()
+    unreduced_kind: UnreducedKind | None = None
 
 
 # PartitionSpec
@@ -427,18 +452,18 @@ def get_abstract_mesh() -> AbstractMesh:
     return _current.mesh.abstract_mesh
 
 
-def make_mesh(axis_shapes: Sequence[int], axis_names: Sequence[Any], axis_types: Any = None, *, devices: Any = None) -> Mesh:
+def make_mesh(axis_sizes: Sequence[int], axis_names: Sequence[Any], axis_types: Any = None, *, devices: Any = None) -> Mesh:
     """A mesh of the first devices there are, or of `devices`, of explicit axes if `axis_types` says nothing. ValueError if there are not
     enough.
 
     >>> steno.make_mesh((1,), ('x',))
     Mesh(axis_sizes=(1,), axis_names=('x',), axis_types=(Explicit,))
     """
-    shape = tuple(map(int, axis_shapes))
+    shape = tuple(map(int, axis_sizes))
     given = all_devices() if devices is None else list(devices)
     names = _names_of_axes(axis_names, "make_mesh")
     if len(shape) != len(names):
-        raise ValueError(f"make_mesh: axis_shapes {shape} and axis_names {names} must have the same number of axes")
+        raise ValueError(f"make_mesh: axis_sizes {shape} and axis_names {names} must have the same number of axes")
     if len(given) < math.prod(shape) or (devices is not None and len(given) != math.prod(shape)):
         raise ValueError(f"make_mesh: a mesh of shape {shape} needs {math.prod(shape)} devices, there {are(len(given))}")
     types = _types_of_axes(names, axis_types, AxisType.Explicit, "make_mesh")

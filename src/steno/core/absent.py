@@ -6,7 +6,7 @@ from typing import Final
 
 _MLIR = "it builds or reads MLIR, and steno compiles from jaxprs to LLVM without it"
 _XLA = "it is about XLA, which steno does not use"
-_DEVICES = "it is about several devices or processes, and there is one CPU"
+_DEVICES = "it is about several machines or kinds of devices, and there is one CPU"
 _ACCELERATOR = "it is about GPUs or TPUs"
 _INSIDE = "it is a part of the inside of JAX's transformations, which steno's are built without"
 _SYMBOLIC = "shapes with unknown dimensions are not supported"
@@ -16,10 +16,7 @@ _MADE = "it is a function made of other ops"
 _ASYNC = "collectives are not asynchronous"
 _CALLS = "an op that holds a function of its own is made by custom_jvp, custom_vjp or custom_vmap here"
 
-_COMPOSED = (
-    "approx_top_k_p igamma_grad_a_p igamma_p igammac_p ragged_all_to_all_p random_gamma_p regularized_incomplete_beta_p "
-    "rng_bit_generator_p rng_uniform_p"
-)
+_COMPOSED = "approx_top_k_p ragged_all_to_all_p random_gamma_p rng_bit_generator_p rng_uniform_p"
 
 _BY_REASON: Final[dict[str, dict[str, str]]] = {
     _MLIR: {
@@ -47,8 +44,8 @@ _BY_REASON: Final[dict[str, dict[str, str]]] = {
         "lib": "xla_client xla_bridge xla_extension",
     },
     _DEVICES: {
-        "sharding": "AbstractDevice ManualAxisType auto_axes explicit_axes no_collectives",
-        "experimental": "custom_partitioning colocated_python topologies transfer array_serialization",
+        "experimental": "colocated_python topologies transfer array_serialization",
+        "experimental.custom_partitioning": "custom_partitioning_p",
         "": "thread_resources",
     },
     _ACCELERATOR: {"experimental": "pallas mosaic rnn thunky compute_on", "extend": "pallas"},
@@ -114,6 +111,14 @@ REASONS: Final[dict[str, str]] = {
 """`interpreters.ad.jvp` --> why there is no such name."""
 
 DIFFERENCES: Final[dict[str, str]] = {
+    "Array": "it lies whole in one memory; what is computed says that it lies on the first device, but for pmap, shard_map, reshard",
+    "jit": "in_shardings, out_shardings and device are accepted and decide nothing",
+    "make_mesh": "its devices are names of one CPU: config.jax_num_cpu_devices",
+    "pmap": "computed side by side by one program, as vmap does",
+    "shard_map": "computed side by side by one program; a result that cannot differ between devices need not be declared so",
+    "typeof": "types do not say how arrays lie",
+    "sharding.no_collectives": "accepted, and forbids nothing",
+    "experimental.custom_partitioning.custom_partitioning": "the rules are kept; nothing is cut up",
     "numpy.floor_divide": "of infinities it is the quotient, as the array API standard has it: inf // 1 is inf, -1 // inf is -0",
 }
 """`device_put` --> what it does otherwise than JAX's, beyond what its parameters say."""

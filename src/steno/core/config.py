@@ -389,6 +389,7 @@ _COMPATIBLE: Final[dict[str, Any]] = {
     "include_full_tracebacks_in_locations": True, "log_checkpoint_residuals": False, "logging_level": "NOTSET",
     "memory_fitting_level": "O2", "mock_gpu_topology": "", "mosaic_allow_hlo": False, "mosaic_unzip_debug_locations": True,
     "mtls_ca_file": None, "mtls_cert_file": None, "mtls_key_file": None, "mtls_peer_uri_prefix": None, "mutable_array_checks": True,
+    "no_collectives": None,
     "oneapi_visible_devices": "all", "optimization_level": "UNKNOWN", "pallas_auto_assign_collective_ids": "no",
     "pallas_auto_assign_collective_ids_limit": 25, "pallas_enable_debug_checks": False, "pallas_poison_buffers": False,
     "pallas_verbose_errors": False, "persistent_cache_enable_xla_caches": "xla_gpu_per_fusion_autotune_cache_dir",
