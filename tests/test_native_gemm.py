@@ -55,7 +55,7 @@ def chain(a: np.ndarray, b: np.ndarray) -> np.float64:
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("shape", [(1, 37), (37, 1), (13, 33), (16, 5)])
+@pytest.mark.parametrize("shape", [(1, 37), (37, 1), (1, 70), (70, 1), (13, 33), (16, 5)])
 def test_the_order_is_the_canonical_one(shape, layout):
     rng = np.random.default_rng(1)
     m, n = shape
