@@ -12,6 +12,8 @@ import importlib
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from steno import _native
+from steno._native import ShapedArray
 from steno.backends import finite
 from steno.core.aval import TypedScalar
 from steno.core.config import config, debug_infs, debug_nans, no_execution
@@ -58,8 +60,18 @@ def check_options(options: Mapping[str, Any] | None) -> tuple[tuple[str, Any], .
 
 def clear_caches() -> None:
     """Forgets compiled eager ops."""
+    _native.clear_operators()
     for module in _loaded.values():
         module.clear_cache()
+
+
+def native_op(op: Op, avals: tuple[ShapedArray, ...]) -> Any:
+    """The native executable that evaluates this op on operands of these types, without parameters, under the present configuration;
+    None: something else does, or has to look at the values."""
+    if finite.watching() or config._state.no_execution or op.override is not None:
+        return None
+    find = getattr(current(), "native_op", None)
+    return None if find is None else find(op, avals)
 
 
 def _eager(op: Op, args: Sequence[Any], params: dict[str, Any]) -> Any:

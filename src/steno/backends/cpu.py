@@ -5,20 +5,21 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Iterable, Sequence
-from typing import Any, final
+from typing import Any, Final, final
 
 import numpy as np
 
 from steno._native import ArrayImpl, Executable
 from steno.backends.state import compile_stateful, single_op
-from steno.compiler.compiled import Compiled, compile_jaxpr
+from steno.compiler.compiled import NOMINAL, Compiled, compile_for_any_size, compile_jaxpr
 from steno.core import monitoring
 from steno.core.aval import ShapedArray, typeof
 from steno.core.dtypes import float0
 from steno.core.interpret import to_array, to_ndarray
-from steno.core.jaxpr import ClosedJaxpr, dce_jaxpr
+from steno.core.jaxpr import ClosedJaxpr, Var, dce_jaxpr
 from steno.core.op import Op
 from steno.core.trace import Tracer, escaped
+from steno.ir.kinds import Map
 from steno.transforms.discharge import stateful, takes_refs
 
 HEAVY_NS = 50_000.0
@@ -124,7 +125,7 @@ def _without_float0(program: ClosedJaxpr, kept: Sequence[bool]) -> ClosedJaxpr:
     return ClosedJaxpr(smaller.replace(constvars=[v for v, _ in some]), [c for _, c in some])
 
 
-_eager_cache: dict[Any, CpuExecutable] = {}
+_eager_cache: dict[Any, CpuExecutable | SizedExecutable] = {}
 _EAGER_LIMIT = 8192
 _lock = threading.Lock()
 
@@ -140,8 +141,10 @@ def eager(op: Op, args: Sequence[Any], params: dict[str, Any]) -> Any:
     except TypeError:  # a parameter that cannot be hashed: compiled each time
         executable, key = None, None
     if executable is None:
-        with monitoring.compilation(params["name"] if op.name == "jit" else op.name):
-            executable = compile(single_op(op, avals, params), quick=op.subprograms is None)
+        executable = _for_any_size(op, avals, params)
+        if executable is None:
+            with monitoring.compilation(params["name"] if op.name == "jit" else op.name):
+                executable = compile(single_op(op, avals, params), quick=op.subprograms is None)
         if key is not None:
             with _lock:
                 if len(cache) >= _EAGER_LIMIT:
@@ -151,7 +154,72 @@ def eager(op: Op, args: Sequence[Any], params: dict[str, Any]) -> Any:
     return out if op.multiple_results else out[0]
 
 
+def native_op(op: Op, avals: tuple[ShapedArray, ...]) -> Executable | None:
+    """What `eager` runs for an op without parameters and programs, if it has been compiled and gives one array as it is."""
+    executable = _eager_cache.get((op, avals))
+    return executable.native if executable is not None and executable.as_produced and not op.multiple_results else None
+
+
 def clear_cache() -> None:
     """Forgets the executables of eager ops."""
     with _lock:
         _eager_cache.clear()
+        _sized_code.clear()
+
+
+# Elementwise ops are compiled once for arrays of all shapes: an executable for one shape is that code and a number of elements.
+
+LARGE_BYTES = 8 << 20
+"""Operands and results of more bytes are worth code of their own, which knows that no cache will keep what it writes."""
+
+_COUNT: Final = ShapedArray((), np.int64)
+_sized_code: dict[Any, Compiled] = {}
+
+
+@final
+class SizedExecutable:
+    """Code for any size, run for one."""
+
+    __slots__ = ("as_produced", "native")
+
+    def __init__(self, code: Compiled, avals: Sequence[ShapedArray], out_avals: Sequence[ShapedArray], size: int) -> None:
+        self.native = Executable(
+            code.linked.address,
+            [*avals, _COUNT],
+            list(out_avals),
+            0,
+            (),
+            [ArrayImpl.from_numpy(np.asarray(size), _COUNT)],
+            (),
+            code.linked.keepalive,
+            code.plan.nanoseconds / NOMINAL * size > HEAVY_NS,
+        )
+        self.as_produced = True
+
+
+def _for_any_size(op: Op, avals: tuple[ShapedArray, ...], params: dict[str, Any]) -> SizedExecutable | None:
+    """None for an op that is not elementwise on these operands, or on too much."""
+    shapes = {a.shape for a in avals if a.shape}
+    if len(shapes) != 1 or op.lower is None or op.effects is not None:
+        return None
+    types = op.types(avals, params)
+    out_avals = types if op.multiple_results else [types]
+    if any(a.shape not in shapes for a in out_avals) or sum(a.nbytes for a in (*avals, *out_avals)) > LARGE_BYTES:
+        return None
+    vectors = [ShapedArray((NOMINAL,), a.dtype, a.weak_type) if a.shape else a for a in avals]
+    key = (op, *vectors, *params.items())
+    code = _sized_code.get(key)
+    if code is None:
+        if not _is_elementwise(op.lower(avals, out_avals, **params)):
+            return None
+        program = single_op(op, vectors, params)
+        if not _is_elementwise(op.lower(vectors, program.out_avals, **params)):
+            return None
+        j = program.jaxpr
+        with monitoring.compilation(op.name):
+            code = _sized_code[key] = compile_for_any_size(ClosedJaxpr(j.replace(invars=[*j.invars, Var(_COUNT)]), []))
+    return SizedExecutable(code, avals, out_avals, out_avals[0].size)
+
+
+def _is_elementwise(kind: Any) -> bool:
+    return isinstance(kind, Map) and kind.flat and not kind.view

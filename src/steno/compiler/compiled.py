@@ -113,20 +113,41 @@ def compile_jaxpr(closed: ClosedJaxpr, donated: frozenset[int] = frozenset(), qu
     ops that are evaluated one by one. ValueError for effects that no other program can have."""
     if not quick:
         refuse_effects(closed)
+    return _found_or_compiled(closed, donated, _Kind(quick))
+
+
+NOMINAL = (1 << 40) + 1
+"""The extent of a program for any size: a bound that all sizes stay below, with a remainder whatever it is divided by."""
+
+
+def compile_for_any_size(closed: ClosedJaxpr) -> Compiled:
+    """Machine code for an elementwise program on vectors of NOMINAL elements (and scalars) that takes vectors of any size: the number of
+    elements is the code's last argument, an int64 of rank 0, as it is the last of the program's, which does not read it."""
+    return _found_or_compiled(closed, frozenset(), _Kind(quick=False, any_size=True))
+
+
+@final
+@record(frozen=True)
+class _Kind:
+    quick: bool
+    any_size: bool = False
+
+
+def _found_or_compiled(closed: ClosedJaxpr, donated: frozenset[int], kind: _Kind) -> Compiled:
     with _no_garbage_collection():
         kept = object_cache()
         if kept is None or config._state.verify:
-            return _compile(closed, donated, quick)
+            return _compile(closed, donated, kind)
         try:
             text, constants = fingerprint(closed)
         except Unknown:
-            return _compile(closed, donated, quick)
-        key = digest(text, str(sorted(donated)), str(quick), repr(host_target()), repr(traced_values()), _version())
+            return _compile(closed, donated, kind)
+        key = digest(text, str(sorted(donated)), repr(kind), repr(host_target()), repr(traced_values()), _version())
         found = kept.get(key)
         if found is not None:
             with suppress(CompileError, ValueError, EOFError, TypeError, LookupError):  # it is whole, and yet not what we wrote
-                return _restored(found, closed, constants, donated)
-        compiled = _compile(closed, donated, quick, keep=False)
+                return _restored(found, closed, constants, donated, kind)
+        compiled = _compile(closed, donated, kind, keep=False)
         numbers = {id(c): k for k, c in enumerate(constants)}
         if not compiled.host_calls and all(id(c) in numbers for c in compiled.captured):
             kept.put(key, (_described(compiled.plan, [numbers[id(c)] for c in compiled.captured]), *compiled.linked.objects))
@@ -145,10 +166,10 @@ def _no_garbage_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _compile(closed: ClosedJaxpr, donated: frozenset[int], quick: bool, keep: bool = True) -> Compiled:
+def _compile(closed: ClosedJaxpr, donated: frozenset[int], kind: _Kind, keep: bool = True) -> Compiled:
     from steno.compiler.pipeline import Levels  # noqa: PLC0415 - heavy, on first need
 
-    levels = Levels(closed, donated, quick)
+    levels = Levels(closed, donated, kind.quick, kind.any_size)
     linked = levels.link(keep)
     return Compiled(closed, levels.plan(), levels.graph.captured, levels.graph.host_calls, linked, lambda: levels, levels.seconds)
 
@@ -158,7 +179,7 @@ def _described(plan: Plan, captured: Sequence[int]) -> bytes:
     return marshal.dumps((plan.imports, results, plan.aliases, plan.arena_bytes, plan.nanoseconds, tuple(captured)))
 
 
-def _restored(found: Sequence[bytes], closed: ClosedJaxpr, constants: Sequence[Any], donated: frozenset[int]) -> Compiled:
+def _restored(found: Sequence[bytes], closed: ClosedJaxpr, constants: Sequence[Any], donated: frozenset[int], kind: _Kind) -> Compiled:
     imports, results, aliases, arena_bytes, nanoseconds, captured = marshal.loads(found[0])
     results = tuple(
         (where, np.frombuffer(value[1], np.dtype(value[0]))[0] if where == "constant" and type(value) is tuple else value)
@@ -170,7 +191,7 @@ def _restored(found: Sequence[bytes], closed: ClosedJaxpr, constants: Sequence[A
     def levels() -> Any:
         from steno.compiler.pipeline import Levels  # noqa: PLC0415 - heavy, on first need
 
-        return Levels(closed, donated)
+        return Levels(closed, donated, kind.quick, kind.any_size)
 
     plan = Plan(imports, results, aliases, arena_bytes, nanoseconds)
     return Compiled(closed, plan, [constants[k] for k in captured], (), linked, levels, {})
@@ -198,4 +219,4 @@ def _version() -> str:
     return f"{sys.version} {np.__version__} {sorted(found)}"
 
 
-__all__ = ["Compiled", "Plan", "compile_jaxpr"]
+__all__ = ["NOMINAL", "Compiled", "Plan", "compile_for_any_size", "compile_jaxpr"]

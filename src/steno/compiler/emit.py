@@ -86,10 +86,12 @@ class KernelCode:
     units: int
 
 
-def emit_kernel(kernel: Kernel, target: Target, declarations: Declarations) -> KernelCode:
+def emit_kernel(kernel: Kernel, target: Target, declarations: Declarations, extent_of: Buffer | None = None) -> KernelCode:
+    """`extent_of`: holds the extent of a flat kernel's variable, whose own is but a bound."""
     loaded = set().union(*map(loaded_by, kernel.stages)) if kernel.stages else set()
     stored = frozenset().union(*map(stored_by, kernel.stages)) if kernel.stages else frozenset()
     c = Code(target, declarations, stored & loaded)
+    c.any_size = extent_of is not None
     outer = [v for v in kernel.outer if v.extent != 1]
     units = math.prod(v.extent for v in outer)
     span = None
@@ -100,7 +102,8 @@ def emit_kernel(kernel: Kernel, target: Target, declarations: Declarations) -> K
         start = c.op(f"mul i64 %begin, {unit}")
         end = c.op(f"mul i64 %end, {unit}")
         if extent % unit:
-            end = c.call("smin", "i64", 1, (end, str(extent)))
+            n = str(extent) if extent_of is None else c.op(f"load i64, ptr {c.base(extent_of)}, align 8")
+            end = c.call("smin", "i64", 1, (end, n))
         span = (start, end)
     tiling = find_tiling(kernel, target)
     if outer:
@@ -168,8 +171,9 @@ def _flat_extent(kernel: Kernel) -> tuple[int, int] | None:
     return None
 
 
-def emit(program: Program, target: Target) -> Module:
-    shared = _Shared(target)
+def emit(program: Program, target: Target, extent_of: Buffer | None = None) -> Module:
+    """`extent_of`: the input that holds the extent of the program's only kernel; see `compiled.compile_for_any_size`."""
+    shared = _Shared(target, extent_of)
     entry = _Emitter(program, shared).text(ENTRY)
     functions = [*shared.declarations.functions.items()]
     functions += [(name, _HEAD.format(name=name) + body) for body, name in shared.functions.items()]
@@ -186,8 +190,9 @@ def is_straight(program: Program) -> bool:
 class _Shared:
     """What the functions of a module have in common. `functions`, `programs`: body -> name of kernels and of nested programs."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: Target, extent_of: Buffer | None) -> None:
         self.target = target
+        self.extent_of = extent_of
         self.declarations = Declarations()
         self.functions: dict[str, str] = {}
         self.programs: dict[str, str] = {}
@@ -288,9 +293,32 @@ class _Emitter:
         return self.shared.functions.setdefault(body, f"k{len(self.shared.functions)}")
 
     def kernel(self, kernel: Kernel) -> None:
-        code = emit_kernel(kernel, self.target, self.declarations)
-        if code.units:
+        extent_of = self.shared.extent_of
+        code = emit_kernel(kernel, self.target, self.declarations, extent_of)
+        if extent_of is not None:
+            self.run_units(self.function(code.body), code.buffers, extent_of, kernel.cost / code.units)
+        elif code.units:
             self.run(self.function(code.body), code.buffers, code.units, kernel.cost)
+
+    def run_units(self, name: str, buffers: Sequence[Buffer], extent_of: Buffer, cost: float) -> None:
+        """As many units of FLAT_UNIT elements as there are; `cost`: of a unit."""
+        table = self.fill_table(buffers)
+        n = self.op(f"load i64, ptr {self.address(extent_of)}, align 8")
+        units = self.op(f"sdiv i64 {self.op(f'add i64 {n}, {FLAT_UNIT - 1}')}, {FLAT_UNIT}")
+        grain = max(1, int(PARALLEL_NS / 2 / cost))
+        self.imports.add("steno_parallel_for")
+        self.declarations.add("steno_parallel_for", "void", ("ptr", "ptr", "i64", "i64"))
+        few = self.op(f"icmp slt i64 {units}, {2 * grain}")
+        self.lines += [
+            f"  br i1 {few}, label %alone, label %shared",
+            "alone:",
+            f"  call void @{name}(ptr {table}, i64 0, i64 {units})",
+            "  br label %done",
+            "shared:",
+            f"  call void @steno_parallel_for(ptr @{name}, ptr {table}, i64 {units}, i64 {grain})",
+            "  br label %done",
+            "done:",
+        ]
 
     def run(self, name: str, buffers: Sequence[Buffer], units: int, cost: float) -> None:
         table = self.fill_table(buffers)

@@ -56,6 +56,7 @@ class Code(Scopes):
     def __init__(self, target: Target, declarations: Declarations, pinned: frozenset[Buffer]) -> None:
         super().__init__(target, declarations, pinned)
         self.buffers: dict[Buffer, str] = {}
+        self.any_size = False  # extents are bounds only
         self.n_bases = 0
         self.allocas: list[str] = []
         self._hidden_zero: str | None = None

@@ -204,7 +204,7 @@ def memory_dtypes(c: Code, roots: Sequence[Expr]) -> set[np.dtype]:
 def streaming(c: Code, stage: MapStage) -> frozenset[Buffer]:
     """Outputs so large that no cache would keep them, written in whole aligned vectors: their stores bypass the caches."""
     total = sum(s.buffer.size * s.buffer.dtype.itemsize for s in stage.stores)
-    if total < STREAM_BYTES:
+    if total < STREAM_BYTES or c.any_size:
         return frozenset()
     loaded = {e.attr[0] for e in c.nodes(roots_of(stage.stores)) if e.op == "load"}
 

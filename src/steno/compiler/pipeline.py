@@ -62,9 +62,9 @@ def estimated_ns(program: Program) -> float:
 
 @final
 class Levels:
-    """A program at each level; `seconds`: what each pass took. `quick`: see `compile_jaxpr`."""
+    """A program at each level; `seconds`: what each pass took. `quick`: see `compile_jaxpr`; `any_size`: see `compile_for_any_size`."""
 
-    def __init__(self, closed: ClosedJaxpr, donated: frozenset[int], quick: bool = False) -> None:
+    def __init__(self, closed: ClosedJaxpr, donated: frozenset[int], quick: bool = False, any_size: bool = False) -> None:
         self.quick = quick
         clock = _Clock()
         self.seconds = clock.seconds
@@ -75,7 +75,8 @@ class Levels:
         if config._state.verify:
             check(self.assigned.program)
         with clock("llvm"):
-            self.module = emit(self.assigned.program, host_target())
+            program = self.assigned.program
+            self.module = emit(program, host_target(), program.inputs[-1] if any_size else None)
         self.nanoseconds = estimated_ns(self.assigned.program)
         self._clock = clock
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from steno import lax
-from steno._native import ArrayImpl, ShapedArray
+from steno._native import ArrayImpl, Operator, ShapedArray
 from steno.core import dtypes
 from steno.core.trace import JitTracer, install_methods
 from steno.lax import records as p
@@ -75,39 +75,55 @@ def _reflected(symbol: str, function: Callable[[Any, Any], Any]) -> Callable[[An
     return method
 
 
-def _arithmetic() -> dict[str, Any]:
+_ARITHMETIC: Final = (
+    ("add", "+", elementwise.add),
+    ("sub", "-", elementwise.subtract),
+    ("mul", "*", elementwise.multiply),
+    ("truediv", "/", elementwise.divide),
+    ("floordiv", "//", elementwise.floor_divide),
+    ("mod", "%", elementwise.remainder),
+    ("divmod", "divmod", elementwise.divmod),
+    ("pow", "**", elementwise.power),
+    ("matmul", "@", linear.matmul),
+    ("and", "&", elementwise.bitwise_and),
+    ("or", "|", elementwise.bitwise_or),
+    ("xor", "^", elementwise.bitwise_xor),
+    ("lshift", "<<", elementwise.left_shift),
+    ("rshift", ">>", elementwise.right_shift),
+)
+_COMPARISONS: Final = (
+    ("eq", "==", elementwise.equal),
+    ("ne", "!=", elementwise.not_equal),
+    ("lt", "<", elementwise.less),
+    ("le", "<=", elementwise.less_equal),
+    ("gt", ">", elementwise.greater),
+    ("ge", ">=", elementwise.greater_equal),
+)
+
+
+def _operators() -> dict[str, Any]:
     out: dict[str, Any] = {}
-    for name, symbol, function in (
-        ("add", "+", elementwise.add),
-        ("sub", "-", elementwise.subtract),
-        ("mul", "*", elementwise.multiply),
-        ("truediv", "/", elementwise.divide),
-        ("floordiv", "//", elementwise.floor_divide),
-        ("mod", "%", elementwise.remainder),
-        ("divmod", "divmod", elementwise.divmod),
-        ("pow", "**", elementwise.power),
-        ("matmul", "@", linear.matmul),
-        ("and", "&", elementwise.bitwise_and),
-        ("or", "|", elementwise.bitwise_or),
-        ("xor", "^", elementwise.bitwise_xor),
-        ("lshift", "<<", elementwise.left_shift),
-        ("rshift", ">>", elementwise.right_shift),
-    ):
+    for name, symbol, function in _ARITHMETIC:
         out[f"__{name}__"] = _binary(symbol, function)
         out[f"__r{name}__"] = _reflected(symbol, function)
-    for name, symbol, function in (
-        ("eq", "==", elementwise.equal),
-        ("ne", "!=", elementwise.not_equal),
-        ("lt", "<", elementwise.less),
-        ("le", "<=", elementwise.less_equal),
-        ("gt", ">", elementwise.greater),
-        ("ge", ">=", elementwise.greater_equal),
-    ):
+    for name, symbol, function in _COMPARISONS:
         out[f"__{name}__"] = _binary(symbol, function)
     out["__neg__"] = lambda self: elementwise.negative(self)
     out["__pos__"] = lambda self: elementwise.positive(self)
     out["__abs__"] = lambda self: elementwise.absolute(self)
     out["__invert__"] = lambda self: elementwise.bitwise_not(self)
+    return out
+
+
+def _native_operators(methods: dict[str, Any]) -> dict[str, Any]:
+    """The same for arrays, where what has been computed once is computed again without Python. (Of tracers nothing is known.)"""
+    out: dict[str, Any] = {}
+    for name, _, function in (*_ARITHMETIC, *_COMPARISONS):
+        find = getattr(function, "find", None)
+        if find is not None:
+            for method, reflected in ((f"__{name}__", False), (f"__r{name}__", True)):
+                if method in methods:
+                    out[method] = Operator(methods[method], find, reflected)
     return out
 
 
@@ -265,7 +281,7 @@ def _impl(self: Array) -> dtypes.KeyDType:
 
 
 METHODS: Final[dict[str, Any]] = {
-    **_arithmetic(),
+    **_operators(),
     "__getitem__": _getitem,
     "__setitem__": _setitem,
     "__iter__": _iter,
@@ -414,6 +430,7 @@ CONCRETE: Final[dict[str, Any]] = {
 
 install_methods(METHODS)
 install_methods(CONCRETE, (ArrayImpl,))
+install_methods(_native_operators(METHODS), (ArrayImpl,))
 for _method in METHODS.values():
     if callable(_method) and getattr(_method, "__name__", "") == "<lambda>":
         _method.__name__ = _method.__qualname__ = next(n for n, m in METHODS.items() if m is _method)

@@ -15,11 +15,13 @@ from typing import Any, Final
 
 import numpy as np
 
+from steno import backends
 from steno._native import ArrayImpl, ShapedArray, config_token
 from steno.core import dtypes
 from steno.core.aval import TypedScalar, scalar_aval, scalar_value, typed_scalar, typeof
 from steno.core.config import config
 from steno.core.errors import ConcretizationTypeError
+from steno.core.op import Op
 from steno.core.pytree import tree_leaves
 from steno.core.trace import JitTracer, Tracer
 from steno.lax.records import broadcast_in_dim_p, convert_element_type_p, real_p
@@ -410,8 +412,17 @@ def binary(fun: str, rule: Callable[[Any, bool], tuple[Any, Any, bool]], doc: st
             y = fy(y)
         return op(x, y)
 
+    def find(x: Any, y: Any) -> Any:
+        """The executable of the op alone, for operands such as these, which were just called with; None if there is more to it."""
+        px, py = type(x) in PYTHON_SCALARS, type(y) in PYTHON_SCALARS
+        op, fx, fy = plans.get((type(x) if px else x.aval, type(y) if py else y.aval, config_token())) or (None, None, None)
+        if not isinstance(op, Op) or fx is not None and not px or fy is not None and not py:
+            return None
+        return backends.native_op(op, (x.aval if fx is None else fx(x).aval, y.aval if fy is None else fy(y).aval))
+
     call.__name__ = call.__qualname__ = fun
     call.__doc__ = doc
+    call.find = find
     return call
 
 

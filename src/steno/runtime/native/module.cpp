@@ -12,6 +12,7 @@
 #include "fft.h"
 #include "jit.h"
 #include "lapack.h"
+#include "operator.h"
 #include "queue.h"
 #include "sort.h"
 #include "state.h"
@@ -38,6 +39,6 @@ NB_MODULE(_native, m) {
     bool ok = import_numpy() && steno::init_state(module) && steno::init_aval(module) && steno::init_buffer(module) &&
               steno::init_array_type(module) && steno::init_dlpack(module) && steno::init_threads(module) && steno::init_queue(module) &&
               steno::init_executable(module) && steno::init_jit_entry(module) && steno::init_jit_function(module) &&
-              steno::init_sort(module) && steno::init_fft(module) && steno::init_symbols(module) && steno::init_code(module) && steno::init_cpu(module) && steno::init_lapack(module);
+              steno::init_sort(module) && steno::init_fft(module) && steno::init_symbols(module) && steno::init_code(module) && steno::init_operator(module) && steno::init_cpu(module) && steno::init_lapack(module);
     if (!ok) throw nb::python_error();
 }
