@@ -32,6 +32,7 @@ _BY_REASON: Final[dict[str, dict[str, str]]] = {
         "extend.mlir": "deserialize_portable_artifact hlo_to_stablehlo lower_with_sharding_in_types refine_polymorphic_shapes "
         "serialize_portable_artifact",
         "experimental": "source_mapper fused buffer_callback",
+        "experimental.pallas": "lower_as_mlir pallas_export_experimental",
     },
     _XLA: {
         "interpreters.xla": "Backend canonicalize_dtype_handlers",
@@ -48,7 +49,12 @@ _BY_REASON: Final[dict[str, dict[str, str]]] = {
         "experimental.custom_partitioning": "custom_partitioning_p",
         "": "thread_resources",
     },
-    _ACCELERATOR: {"experimental": "pallas mosaic rnn thunky compute_on", "extend": "pallas"},
+    _ACCELERATOR: {
+        "experimental": "mosaic rnn thunky compute_on",
+        "experimental.pallas": "BoundedSlice CompilerParams Indirect estimate_cost fuser get_global kernel mosaic_gpu ops select_ref "
+        "semaphore semaphore_read semaphore_signal semaphore_wait tpu tpu_sc triton",
+        "extend": "pallas",
+    },
     _INSIDE: {
         "interpreters.ad": "jvp linearize",
         "interpreters.batching": "batch_subtrace register_vmappable unregister_vmappable",
@@ -88,6 +94,7 @@ _BY_REASON: Final[dict[str, dict[str, str]]] = {
         "extend.core.primitives": "device_put_p sharding_constraint_p",
     },
     _MADE: {
+        "experimental.pallas": "pallas_call_p",
         "lax": _COMPOSED,
         "extend.core.primitives": _COMPOSED,
     },
@@ -118,6 +125,7 @@ DIFFERENCES: Final[dict[str, str]] = {
     "shard_map": "computed side by side by one program; a result that cannot differ between devices need not be declared so",
     "typeof": "types do not say how arrays lie",
     "sharding.no_collectives": "accepted, and forbids nothing",
+    "experimental.pallas.pallas_call": "a loop of the compiled program, whatever `interpret` says; it has derivatives as far as loops have",
     "experimental.custom_partitioning.custom_partitioning": "the rules are kept; nothing is cut up",
     "numpy.floor_divide": "of infinities it is the quotient, as the array API standard has it: inf // 1 is inf, -1 // inf is -0",
 }

@@ -7,7 +7,7 @@ __getattr__, __dir__ = _on_demand(
     __name__,
     {},
     submodules=(
-        "checkify", "compilation_cache", "custom_partitioning", "jet", "layout", "mesh_utils", "multihost_utils", "ode", "pjit", "random",
-        "serialize_executable", "shard_map",
+        "checkify", "compilation_cache", "custom_partitioning", "jet", "layout", "mesh_utils", "multihost_utils", "ode", "pallas", "pjit",
+        "random", "serialize_executable", "shard_map",
     ),
 )  # fmt: skip
