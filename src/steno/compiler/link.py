@@ -11,9 +11,9 @@ from __future__ import annotations
 import ctypes
 import functools
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Any, final
 
 from steno import _native
@@ -160,8 +160,35 @@ def _balanced(sizes: Sequence[int], which: Sequence[int], most: int) -> list[lis
     return [list(which)]
 
 
+_compiling = 0
+_options = threading.Lock()
+
+
+@contextmanager
+def _loops_as_written() -> Iterator[None]:
+    """LLVM's loop strength reduction takes a third of its time, and our addresses are reduced when it sees them. It is off while we
+    compile; not longer, as an option of the whole process, which another user of LLVM may share."""
+    global _compiling
+    with _options:
+        if _compiling == 0:
+            llvm_library().set_option("steno", "-disable-lsr=true")
+        _compiling += 1
+    try:
+        yield
+    finally:
+        with _options:
+            _compiling -= 1
+            if _compiling == 0:
+                llvm_library().set_option("steno", "-disable-lsr=false")
+
+
 def compile_objects(module: Module, target: Target, opt: int = OPT_LEVEL) -> tuple[bytes, ...]:
     """The object files, as bytes that another process may load."""
+    with _loops_as_written() if opt else nullcontext():
+        return _compiled_objects(module, target, opt)
+
+
+def _compiled_objects(module: Module, target: Target, opt: int) -> tuple[bytes, ...]:
     parts = _parts(module, _native.num_threads(), opt)
     free = _unlocked() if len(parts) > 1 else None
     if free is None:
