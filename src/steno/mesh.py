@@ -6,6 +6,7 @@ import enum
 import functools
 import math
 import threading
+import weakref
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, final
@@ -337,8 +338,19 @@ class AbstractMesh(AnyMesh):
     __repr__ = AnyMesh.__str__
 
 
+class _InternedMesh(type):
+    """Equal meshes are one object."""
+
+    def __call__(cls, devices: Any, axis_names: Any, axis_types: Any = None) -> Any:
+        mesh = super().__call__(devices, axis_names, axis_types)
+        return _meshes.setdefault(mesh._key(), mesh)
+
+
+_meshes: Final[weakref.WeakValueDictionary[Any, Any]] = weakref.WeakValueDictionary()
+
+
 @final
-class Mesh(AnyMesh):
+class Mesh(AnyMesh, metaclass=_InternedMesh):
     """A mesh of devices with named axes."""
 
     def __init__(self, devices: Any, axis_names: Any, axis_types: Any = None) -> None:
