@@ -242,3 +242,19 @@ def test_methods_on_tracers() -> None:
     assert [a.aval for a in got] == [b.aval for b in want]
     for a, b in zip(got, want, strict=True):
         assert np.array_equal(np.asarray(a), np.asarray(b))
+
+
+WIDE_CALLS = (
+    "x + 1", "x + x", "x[i]", "jnp.take(x, i)", "jnp.round(x, 2)", "x.mean()", "x.std()", "jnp.average(x)", "jnp.mean(i)",
+    "jnp.diag(x)", "jnp.nan_to_num(x)", "jnp.histogram(x)[1]", "jnp.sinc(x)", "jnp.gradient(x)", "jnp.median(x)", "lax.mul(x, x)",
+)  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:.*64-bit types are off")
+@pytest.mark.parametrize("call", WIDE_CALLS)
+def test_arrays_of_64_bits_where_x64_is_off(call: str) -> None:
+    """Made where it was on, they are computed with, in one width or the other; the result is near."""
+    with steno.enable_x64(True):
+        names = {"x": jnp.linspace(0.1, 1.0, 4), "i": jnp.arange(4), "jnp": jnp, "lax": lax}
+        want = eval(call, names)
+    np.testing.assert_allclose(eval(call, names), want, rtol=1e-6)

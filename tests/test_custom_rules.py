@@ -594,3 +594,22 @@ def test_what_checkpoint_does_first_is_the_function_itself() -> None:
     z = snp.float32(2)  # closed over under a map
     got = vmap(lambda z: steno.value_and_grad(steno.checkpoint(lambda x: f(x * z)))(0.5)[0])(z * XS)
     np.testing.assert_allclose(got, np.tan(XS), rtol=1e-6)
+
+
+def test_rules_have_the_dtypes_of_the_call() -> None:
+    """A function that computes in float64 within one of float32: its rules run after x64 has been switched off again."""
+
+    def double(x: Any) -> Any:
+        return 2.0 * x * snp.ones(3).sum() / 3
+
+    forward, backward = steno.custom_jvp(double), steno.custom_vjp(double)
+    forward.defjvp(lambda primals, tangents: (double(*primals), 2.0 * tangents[0] * snp.ones(())))
+    backward.defvjp(lambda x: (double(x), snp.ones(())), lambda one, ct: (2.0 * ct * one * snp.ones(()),))
+    for f in (forward, backward):
+
+        def narrow(x: Any, f: Any = f) -> Any:
+            with steno.enable_x64(True):
+                return lax.convert_element_type(f(lax.convert_element_type(x, np.float64)), np.float32)
+
+        for g in (narrow, steno.jit(narrow)):
+            assert steno.grad(g)(snp.float32(1.5)) == 2.0

@@ -103,6 +103,17 @@ def test_derivatives(name: str):
         assert abs(steno.grad(f, k)(*point) - (high - low) / (2 * h)) < 1e-6, k
 
 
+@pytest.mark.parametrize("name", SHAPES)
+def test_derivatives_where_x64_is_off(name: str):
+    """Of every function, traced: a derivative's rule runs after the function has left double precision."""
+    module = getattr(stats, name)
+    with steno.enable_x64(False):
+        for function in module.__all__:
+            point = [np.float32(np.mean(x)) for x in arguments(name, function)]
+            with np.errstate(all="ignore"):
+                assert steno.eval_shape(steno.grad(getattr(module, function)), *point).dtype == np.float32, function
+
+
 def test_tails():
     assert stats.norm.sf(30.0) == pytest.approx(ss.norm.sf(30.0), rel=1e-12)
     assert stats.norm.logcdf(-300.0) == pytest.approx(ss.norm.logcdf(-300.0), rel=1e-13)

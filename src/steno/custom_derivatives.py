@@ -11,7 +11,7 @@ from steno._native import ShapedArray, current_trace
 from steno.core import dtypes, source
 from steno.core.aval import HasAval, typeof
 from steno.core.boundary import boundary
-from steno.core.config import config
+from steno.core.config import config, enable_x64
 from steno.core.errors import UnexpectedTracerError
 from steno.core.jaxpr import DebugInfo, eval_jaxpr
 from steno.core.op import OPS
@@ -267,15 +267,16 @@ def _without_derivative(x: Any) -> Any:
 
 @final
 class _JvpCall(AbstractCustomJvp):
-    """`fun` and `jvp` as functions of the leaves of the differentiated arguments."""
+    """`fun` and `jvp` as functions of the leaves of the differentiated arguments. The rule may run much later than the function was called;
+    it has the dtypes that were there then, `x64`."""
 
-    __slots__ = ("fun", "jvp", "name", "out_tree", "rule_name", "split", "symbolic_zeros")
+    __slots__ = ("fun", "jvp", "name", "out_tree", "rule_name", "split", "symbolic_zeros", "x64")
 
     out_tree: PyTreeDef
 
     def __init__(self, fun: Callable[..., Any], jvp: Callable[..., Any], split: Split, symbolic_zeros: bool) -> None:
         self.fun, self.jvp, self.split, self.symbolic_zeros = fun, jvp, split, symbolic_zeros
-        self.name, self.rule_name = _name(fun), _name(jvp)
+        self.name, self.rule_name, self.x64 = _name(fun), _name(jvp), config.jax_enable_x64
 
     def run(self, *args: Any) -> list[Any]:
         out = source.call(self.fun, *self.split.merged(tree_unflatten(self.split.tree, map(as_array, args))))
@@ -285,7 +286,8 @@ class _JvpCall(AbstractCustomJvp):
     def rule(self, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         tree = self.split.tree
         given = [_shown(t, self.symbolic_zeros) for t in tangents]
-        pair = source.call(self.jvp, *self.split.fixed, tree_unflatten(tree, map(as_array, primals)), tree_unflatten(tree, given))
+        with enable_x64(self.x64):
+            pair = source.call(self.jvp, *self.split.fixed, tree_unflatten(tree, map(as_array, primals)), tree_unflatten(tree, given))
         about = f"Custom JVP rule {self.rule_name} for function {self.name}"
         if not isinstance(pair, tuple | list) or len(pair) != 2:
             raise TypeError(
@@ -403,15 +405,15 @@ class custom_vjp(Decorated):
 
 @final
 class _VjpCall(AbstractCustomVjp):
-    """`fun`, `fwd` and `bwd` as functions of the leaves of the differentiated arguments."""
+    """`fun`, `fwd` and `bwd` as functions of the leaves of the differentiated arguments. `x64`: as in `_JvpCall`."""
 
-    __slots__ = ("bwd_name", "fwd_name", "name", "optimize_remat", "out_tree", "owner", "split", "symbolic_zeros")
+    __slots__ = ("bwd_name", "fwd_name", "name", "optimize_remat", "out_tree", "owner", "split", "symbolic_zeros", "x64")
 
     out_tree: PyTreeDef
 
     def __init__(self, owner: custom_vjp, split: Split) -> None:
         self.owner, self.split, self.symbolic_zeros = owner, split, owner.symbolic_zeros
-        self.optimize_remat = owner.optimize_remat
+        self.optimize_remat, self.x64 = owner.optimize_remat, config.jax_enable_x64
         self.name, self.fwd_name, self.bwd_name = _name(owner.fun), _name(owner.fwd), _name(owner.bwd)
 
     def run(self, *args: Any) -> list[Any]:
@@ -423,7 +425,8 @@ class _VjpCall(AbstractCustomVjp):
         given = [as_array(x) for x in primals]
         if self.symbolic_zeros:
             given = [CustomVJPPrimal(x, nz) for x, nz in zip(given, nonzero, strict=True)]
-        pair = source.call(self.owner.fwd, *self.split.merged(tree_unflatten(self.split.tree, given)))
+        with enable_x64(self.x64):
+            pair = source.call(self.owner.fwd, *self.split.merged(tree_unflatten(self.split.tree, given)))
         if not isinstance(pair, tuple | list) or len(pair) != 2:
             raise TypeError(
                 f"Custom VJP fwd rule {self.fwd_name} for function {self.name} must produce a pair (list or tuple of length two): the "
@@ -451,7 +454,8 @@ class _VjpCall(AbstractCustomVjp):
         kept = tree_unflatten(residual_tree, map(as_array, residuals))
         before, logging.on = logging.on, False  # the pass that logs is the one around the rule, not one inside
         try:
-            out = source.call(self.owner.bwd, *self.split.fixed, kept, tree_unflatten(out_tree, given))
+            with enable_x64(self.x64):
+                out = source.call(self.owner.bwd, *self.split.fixed, kept, tree_unflatten(out_tree, given))
         finally:
             logging.on = before
         if self.owner.logs:

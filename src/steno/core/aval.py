@@ -125,14 +125,14 @@ _TYPED_SCALARS_LIMIT: Final = 4096
 
 
 def typed_scalar(x: Any, dtype: Any, weak_type: bool = False) -> TypedScalar:
-    """A Python or NumPy scalar converted to `dtype`. OverflowError for an int that has no place in the default integer type."""
-    d = dtype if dtypes.config._state.explicit_x64_dtypes == "allow" else dtypes.canonical(dtype)
+    """A Python or NumPy scalar converted to `dtype`, which is taken as it is: an array may be of 64 bits where x64 is off. OverflowError
+    for an int that has no place in the default integer type."""
     t = type(x)
     if t in _EXACT and (x or t is int or t is bool):  # -0.0 and 0.0 are equal, but not the same
-        key = (t, x, d, weak_type)
+        key = (t, x, dtype, weak_type)
         found = _typed_scalars.get(key)
         if found is None:
-            found = TypedScalar(scalar_value(x, d), scalar_aval(d, weak_type))
+            found = TypedScalar(scalar_value(x, dtype), scalar_aval(dtype, weak_type))
             if len(_typed_scalars) >= _TYPED_SCALARS_LIMIT:
                 _typed_scalars.clear()
             if x == x:
@@ -140,7 +140,7 @@ def typed_scalar(x: Any, dtype: Any, weak_type: bool = False) -> TypedScalar:
         elif t is int:
             check_python_int(x)  # depends on the configuration
         return found
-    return TypedScalar(scalar_value(x, d), scalar_aval(d, weak_type))
+    return TypedScalar(scalar_value(x, dtype), scalar_aval(dtype, weak_type))
 
 
 _EXACT: Final = frozenset((bool, int, float, complex))
@@ -156,7 +156,8 @@ _FLOAT_LIMIT: Final = {dtypes.float32: 3.4028234e38, dtypes.float64: math.inf, d
 
 
 def scalar_value(x: Any, dtype: Any) -> np.generic:
-    """`x` as an `np.generic` of `dtype`. A Python int wraps around in narrow integer types, as JAX has it."""
+    """`x` as an `np.generic` of `dtype`. In integer types, as JAX has it, a Python int wraps around, and floats become the nearest number
+    there is, NaN 0."""
     t = type(x)
     if t is float:
         limit = _FLOAT_LIMIT.get(dtype)
@@ -172,6 +173,10 @@ def scalar_value(x: Any, dtype: Any) -> np.generic:
             return dtype.type(x)
     elif t is complex and not dtypes.is_complex(dtype):
         x = x.real
+    if isinstance(x, float | np.floating) and dtype in _INT_BITS:
+        most = (1 << (_INT_BITS[dtype] - (dtype in dtypes.SIGNED))) - 1
+        least = -most - 1 if dtype in dtypes.SIGNED else 0
+        return dtype.type(0 if x != x else least if x <= least else most if x >= most else int(x))
     with np.errstate(all="ignore"):
         value: Any = np.array(x).astype(dtype)
         return value[()]

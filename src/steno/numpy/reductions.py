@@ -339,7 +339,7 @@ def mean(
     """
     no_out("mean", out)
     x = as_array("mean", a)
-    d = dtypes.to_inexact(x.aval.dtype) if dtype is None else check_dtype(dtype, "mean")
+    d = dtypes.canonical(dtypes.to_inexact(x.aval.dtype)) if dtype is None else check_dtype(dtype, "mean")
     compute = _wide(dtypes.to_inexact(d)) if dtype is None else dtypes.to_inexact(d)
     mask = _mask("mean", where)
     axes = canonical_axes(axis, x.ndim)
@@ -364,7 +364,7 @@ def _variance(
     x = as_array(fun, a)
     check_arraylike(fun, ddof)
     d = check_dtype(dtype, fun)
-    own = dtypes.to_inexact(x.aval.dtype)
+    own = dtypes.canonical(dtypes.to_inexact(x.aval.dtype))
     if d is None:
         compute, real = own, e.real(lax.full((), 0, own)).aval.dtype if dtypes.is_complex(own) else own
     else:

@@ -293,7 +293,7 @@ def histogram_bin_edges(a: ArrayLike, bins: Any = 10, range: Any = None, weights
             f"histogram_bin_edges: rules for bins, such as {bins!r}, are not implemented; give their number or their edges"
         )
     x = as_array("histogram_bin_edges", a)
-    d = dtypes.to_inexact(x.aval.dtype)
+    d = dtypes.canonical(dtypes.to_inexact(x.aval.dtype))
     if np.ndim(bins) if not hasattr(bins, "aval") else bins.ndim:
         return convert(as_array("histogram_bin_edges", np.asarray(bins) if isinstance(bins, list | tuple) else bins), d)
     count = operator.index(static("histogram_bin_edges", bins, "bins")[()] if not isinstance(bins, int) else bins)
