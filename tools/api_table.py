@@ -254,7 +254,7 @@ def parameter_difference(wanted: str, got: str) -> str | None:
     positional = {n for n, k in here if k in "pe"}
     keyword = {n for n, k in here if k in "ek"}
     catch_all = {k for _, k in here}
-    lost = [n for n, k in there if k in "ek" and n not in keyword and "d" not in catch_all]
+    lost = [n for n, k in there if k in "ek" and n not in keyword and "d" not in catch_all and not n.startswith("_")]
     if lost:
         said.append("no parameter " + ", ".join(f"`{n}`" for n in lost))
     order = [n for n, k in there if k in "pe"]

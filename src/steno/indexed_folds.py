@@ -69,12 +69,13 @@ def segment_sum(
     unique_indices: bool = False,
     bucket_size: int | None = None,
     mode: Any = None,
+    out_sharding: Any = None,
 ) -> Array:
     """Sums of the rows of `data` with the same id, for the ids 0 ... num_segments - 1; rows with other ids do not count.
 
     `num_segments`: one more than the greatest id by default, which must then be known while tracing. `bucket_size`: sums are made of
-    partial sums of that many rows. `mode`: what happens to ids out of range ("fill"/"drop", the default, "clip",
-    "promise_in_bounds")."""
+    partial sums of that many rows. `mode`: what happens to ids out of range ("fill"/"drop", the default, "clip", "promise_in_bounds").
+    `out_sharding` is accepted."""
     return _segments(
         "segment_sum", data, segment_ids, num_segments, indices_are_sorted, unique_indices, bucket_size, mode,
         lambda d: 0, lax.scatter_add, jnp.sum,
@@ -89,6 +90,7 @@ def segment_prod(
     unique_indices: bool = False,
     bucket_size: int | None = None,
     mode: Any = None,
+    out_sharding: Any = None,
 ) -> Array:
     """As `segment_sum`, of products: 1 where an id does not occur."""
     return _segments(
@@ -105,6 +107,7 @@ def segment_max(
     unique_indices: bool = False,
     bucket_size: int | None = None,
     mode: Any = None,
+    out_sharding: Any = None,
 ) -> Array:
     """As `segment_sum`, of maxima: the least value of the dtype where an id does not occur."""
     return _segments(
@@ -121,6 +124,7 @@ def segment_min(
     unique_indices: bool = False,
     bucket_size: int | None = None,
     mode: Any = None,
+    out_sharding: Any = None,
 ) -> Array:
     """As `segment_sum`, of minima: the greatest value of the dtype where an id does not occur."""
     return _segments(

@@ -34,10 +34,10 @@ def after_all(*operands: Any) -> Token:
     return Token()
 
 
-def dce_sink(xs: Any, *, prevent_mlir_dce: bool = False) -> None:
+def dce_sink(val: Any, *, prevent_mlir_dce: bool = False) -> None:
     """Says that values are wanted although nothing reads them. What they are computed by may be dropped all the same, having no effect,
     whatever `prevent_mlir_dce` says. TypeError for what is no array."""
-    for x in tree_leaves(xs):
+    for x in tree_leaves(val):
         typeof(x)
 
 
