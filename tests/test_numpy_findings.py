@@ -274,3 +274,32 @@ def test_dtypes_that_no_array_has() -> None:
     ):
         with pytest.raises(jax.dtypes.TypePromotionError, match=bits):
             jnp.promote_types(a, b)
+
+
+def test_numbers_out_of_range() -> None:
+    for x, dtype in ((300.0, "int8"), (np.inf, "int32"), (-1.5, "uint8"), (200, "int8"), (3e9, "int32"), (9.0, "int4")):
+        for given in (x, [x]):
+            with pytest.raises(OverflowError):
+                jnp.array(given, dtype)
+    with pytest.raises(ValueError, match="NaN"):
+        jnp.array(np.nan, "int32")
+    for x, dtype, expected in (
+        (300.0, "int8", 127),
+        (-1.0, "uint8", 0),
+        (np.nan, "int32", 0),
+        (-np.inf, "int4", -8),
+        (1e20, "uint32", 2**32 - 1),
+    ):
+        assert jnp.full(2, x, dtype).tolist() == [expected] * 2  # as conversions have it
+        assert jax.lax.convert_element_type(x, dtype).item() == expected
+
+
+def test_made_on_a_device() -> None:
+    device, x = jax.devices()[0], jnp.ones(2)
+    made = [f(2, device=device) for f in (jnp.zeros, jnp.ones, jnp.empty, jnp.eye, jnp.arange, jnp.array, jnp.asarray, jnp.fft.fftfreq)]
+    made += [f(x, device=device) for f in (jnp.zeros_like, jnp.ones_like, jnp.empty_like, jnp.array, jnp.asarray)]
+    made += [jnp.full(2, 3, device=device), jnp.full_like(x, 3, device=device), jnp.linspace(0, 1, device=device)]
+    made += [x.astype(int, device=device), jnp.astype(x, int, device=device), jnp.from_dlpack(np.ones(2), device=device)]
+    assert all(y.committed and y.device is device for y in made) and not jnp.zeros(2).committed
+    with pytest.raises(ValueError, match="Device"):
+        jnp.zeros(2, device="somewhere")

@@ -190,7 +190,7 @@ def _transpose(self: Array, *args: Any) -> Array:
 
 
 def _astype(self: Array, dtype: Any, copy: bool = False, device: Any = None) -> Array:
-    return creation.astype(self, dtype, copy=copy)
+    return creation.astype(self, dtype, copy=copy, device=device)
 
 
 def _view(self: Array, dtype: Any = None, type: Any = None) -> Array:

@@ -17,6 +17,7 @@ from steno.core.aval import ShapedArray, TypedScalar, scalar_value, typeof
 from steno.core.errors import ConcretizationTypeError
 from steno.core.op import OPS
 from steno.core.pytree import tree_leaves
+from steno.device import device_put, reshard
 from steno.lax import records as p
 from steno.numpy.operands import (
     Array,
@@ -38,6 +39,16 @@ from steno.numpy.operands import (
     strong,
     type_of,
 )
+
+# where they lie
+
+
+def laid_out(x: Array, device: Any, out_sharding: Any = None) -> Array:
+    """x, saying that it lies on a device or as a Sharding or PartitionSpec has it, where that was asked for; traced arrays stay."""
+    if device is not None:
+        x = device_put(x, device)
+    return x if out_sharding is None else reshard(x, out_sharding)
+
 
 # from data
 
@@ -69,7 +80,7 @@ def array(
         out = ArrayImpl.from_numpy(out._value, out.aval) if type(out) is ArrayImpl else p.copy_p(out)
     if ndmin > out.ndim:
         out = lax.broadcast_in_dim(out, (1,) * (ndmin - out.ndim) + out.shape, range(ndmin - out.ndim, ndmin))
-    return out
+    return laid_out(out, device, out_sharding)
 
 
 def asarray(
@@ -81,14 +92,17 @@ def asarray(
     device: Any = None,
     out_sharding: Any = None,
 ) -> Array:
-    """As `array`, without a copy of what is an array already, unless `copy` is true.
+    """As `array`, without a copy of what is an array already, unless `copy` is true. ValueError for a masked array of NumPy, whose mask
+    `array` drops.
 
     >>> jnp.asarray([1.0, 2.0])
     Array([1., 2.], dtype=float32)
     """
     if type(a) is ArrayImpl and dtype is None and not copy and order in (None, "K"):
-        return a
-    return array(a, dtype, copy=bool(copy), order="K" if order is None else order)
+        return laid_out(a, device, out_sharding)
+    if dtype is None and isinstance(a, np.ndarray):
+        typeof(a)  # not all kinds of ndarrays have a type
+    return array(a, dtype, bool(copy), "K" if order is None else order, device=device, out_sharding=out_sharding)
 
 
 def _from_object(x: Any, dtype: Any) -> Array:
@@ -99,6 +113,8 @@ def _from_object(x: Any, dtype: Any) -> Array:
             return from_host(x)
         if isinstance(x, int) and not isinstance(x, bool) and dtypes.is_integer(dtype):
             check_range(x, dtype)
+        elif isinstance(x, float) and dtypes.is_integer(dtype):
+            check_range(int(x), dtype)  # int: OverflowError for infinities, ValueError for NaN
         elif isinstance(x, complex) and dtypes.kind(dtype) in "iuf":
             raise TypeError(f"array: the complex number {x} cannot become {dtypes.name(dtype)}")
         with np.errstate(all="ignore"):
@@ -110,8 +126,6 @@ def _from_object(x: Any, dtype: Any) -> Array:
     if method is not None:
         return _from_object(method(x), dtype)
     if isinstance(x, np.ndarray | np.generic):
-        if type(x) is not np.ndarray and isinstance(x, np.ma.MaskedArray):
-            typeof(x)  # raises, saying what to do
         return _from_ndarray(np.asarray(x), dtype)
     if isinstance(x, list | tuple):
         return _from_sequence(x, dtype)
@@ -210,7 +224,8 @@ def check_range(x: int, dtype: Any) -> None:
     """OverflowError for an integer that the dtype cannot hold."""
     info = dtypes.iinfo(dtype)
     if not int(info.min) <= x <= int(info.max):
-        raise OverflowError(f"Python int too large: {x} is out of range for dtype {dtypes.name(dtype)}")
+        text = f"Python integer {x} out of bounds for {dtypes.name(dtype)}"
+        raise OverflowError(text if -(1 << 63) <= x < 1 << 63 else f"Python int too large to convert: {text}")
 
 
 def copy(a: ArrayLike, order: str | None = None) -> Array:
@@ -224,7 +239,7 @@ def astype(x: ArrayLike, dtype: DTypeLike | None, /, *, copy: bool = False, devi
     d = dtypes.default_float() if dtype is None else check_dtype(dtype, "astype")
     if isinstance(d, dtypes.KeyDType) or isinstance(x.aval.dtype, dtypes.KeyDType):
         if x.aval.dtype is d:
-            return x
+            return laid_out(x, device)
         raise TypeError(f"astype: there is no conversion from {dtypes.name(x.aval.dtype)} to {dtypes.name(d)}")
     if dtypes.kind(x.aval.dtype) == "c" and dtypes.kind(d) in "iuf":
         warnings.warn(
@@ -234,7 +249,7 @@ def astype(x: ArrayLike, dtype: DTypeLike | None, /, *, copy: bool = False, devi
             stacklevel=3,
         )
     out = lax.ne(x, lax.full_like(x, 0, shape=())) if d == dtypes.bool_ and dtypes.kind(x.aval.dtype) == "c" else convert(x, d)
-    return array(out) if copy else out
+    return laid_out(array(out) if copy else out, device)
 
 
 def frombuffer(buffer: Any, dtype: DTypeLike = float, count: int = -1, offset: int = 0) -> Array:
@@ -269,7 +284,7 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
     """The memory of an array of another library, not copied unless `copy` is true. TypeError for what has no `__dlpack__`."""
     if not hasattr(x, "__dlpack__"):
         raise TypeError(f"from_dlpack: expected an object with a __dlpack__ method, got {type(x)}")
-    return native_from_dlpack(x, copy=copy)
+    return laid_out(native_from_dlpack(x, copy=copy), device)
 
 
 def fromfunction(function: Callable[..., Any], shape: Any, *, dtype: DTypeLike = float, **kwargs: Any) -> Array:
@@ -289,7 +304,7 @@ def zeros(shape: Any, dtype: DTypeLike | None = None, *, device: Any = None, out
     Array([[0., 0.],
            [0., 0.]], dtype=float32)
     """
-    return _constant("zeros", shape, 0, dtype)
+    return laid_out(_constant("zeros", shape, 0, dtype), device, out_sharding)
 
 
 def ones(shape: Any, dtype: DTypeLike | None = None, *, device: Any = None, out_sharding: Any = None) -> Array:
@@ -298,12 +313,12 @@ def ones(shape: Any, dtype: DTypeLike | None = None, *, device: Any = None, out_
     >>> jnp.ones(3)
     Array([1., 1., 1.], dtype=float32)
     """
-    return _constant("ones", shape, 1, dtype)
+    return laid_out(_constant("ones", shape, 1, dtype), device, out_sharding)
 
 
 def empty(shape: Any, dtype: DTypeLike | None = None, *, device: Any = None, out_sharding: Any = None) -> Array:
     """Zeros: there is no uninitialised memory."""
-    return _constant("empty", shape, 0, dtype)
+    return laid_out(_constant("empty", shape, 0, dtype), device, out_sharding)
 
 
 def _constant(fun: str, shape: Any, value: int, dtype: Any) -> Array:
@@ -330,7 +345,7 @@ def full(shape: Any, fill_value: ArrayLike, dtype: DTypeLike | None = None, *, d
     if isinstance(d, dtypes.KeyDType) and not _is_keys(fill_value):
         return _keys(check_shape(shape), fill_value, d)
     value = _fill(fill_value, d, "full", 0)
-    return _spread_fill(value, check_shape(shape))
+    return laid_out(_spread_fill(value, check_shape(shape)), device, out_sharding)
 
 
 def _is_keys(x: Any) -> bool:
@@ -386,7 +401,7 @@ def zeros_like(a: Any, dtype: DTypeLike | None = None, shape: Any = None, *, dev
     >>> jnp.zeros_like(jnp.arange(3))
     Array([0, 0, 0], dtype=int32)
     """
-    return _constant_like("zeros_like", a, 0, dtype, shape)
+    return laid_out(_constant_like("zeros_like", a, 0, dtype, shape), device, out_sharding)
 
 
 def ones_like(a: Any, dtype: DTypeLike | None = None, shape: Any = None, *, device: Any = None, out_sharding: Any = None) -> Array:
@@ -395,12 +410,12 @@ def ones_like(a: Any, dtype: DTypeLike | None = None, shape: Any = None, *, devi
     >>> jnp.ones_like(jnp.arange(3.0))
     Array([1., 1., 1.], dtype=float32)
     """
-    return _constant_like("ones_like", a, 1, dtype, shape)
+    return laid_out(_constant_like("ones_like", a, 1, dtype, shape), device, out_sharding)
 
 
 def empty_like(prototype: Any, dtype: DTypeLike | None = None, shape: Any = None, *, device: Any = None) -> Array:
     """Zeros of the prototype's shape and dtype."""
-    return _constant_like("empty_like", prototype, 0, dtype, shape)
+    return laid_out(_constant_like("empty_like", prototype, 0, dtype, shape), device)
 
 
 def _constant_like(fun: str, a: Any, value: int, dtype: Any, shape: Any) -> Array:
@@ -422,7 +437,7 @@ def full_like(
     if isinstance(d, dtypes.KeyDType) and not _is_keys(fill_value):
         return _keys(sizes, fill_value, d)
     value = _fill(fill_value, d, "full_like", 1)
-    return _spread_fill(convert(value, d, weak), sizes)
+    return laid_out(_spread_fill(convert(value, d, weak), sizes), device, out_sharding)
 
 
 def eye(N: int, M: int | None = None, k: Any = 0, dtype: DTypeLike | None = None, *, device: Any = None) -> Array:
@@ -433,7 +448,7 @@ def eye(N: int, M: int | None = None, k: Any = 0, dtype: DTypeLike | None = None
            [0., 1.]], dtype=float32)
     """
     d = dtypes.default_float() if dtype is None else check_dtype(dtype, "eye")
-    return convert(_diagonal_mask("eye", N, M, k, lax.eq), d)
+    return laid_out(convert(_diagonal_mask("eye", N, M, k, lax.eq), d), device)
 
 
 def identity(n: int, dtype: DTypeLike | None = None) -> Array:
@@ -475,7 +490,10 @@ def arange(
     >>> jnp.arange(1, 7, 2)
     Array([1, 3, 5], dtype=int32)
     """
-    d = check_dtype(dtype, "arange")
+    return laid_out(_arange(start, stop, step, check_dtype(dtype, "arange")), device, out_sharding)
+
+
+def _arange(start: Any, stop: Any, step: Any, d: Any) -> Array:
     given = [x for x in (start, stop, step) if x is not None]
     for name, x in (("start" if stop is not None else "stop", start), ("stop", stop), ("step", step)):
         if isinstance(x, Tracer) and x.to_concrete_value() is None:
@@ -571,7 +589,7 @@ def linspace(
         out = lax.transpose(out, order)
     if dtypes.is_integer(d) and not dtypes.is_integer(compute):
         out = lax.floor(out)
-    out = convert(out, d)
+    out = laid_out(convert(out, d), device)
     return (out, step) if retstep else out
 
 

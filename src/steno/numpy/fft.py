@@ -13,6 +13,7 @@ from steno import lax
 from steno.core import dtypes
 from steno.lax import records as p
 from steno.lax.fourier import FftType, fft as _transform
+from steno.numpy.creation import laid_out
 from steno.numpy.elementwise import conj, const
 from steno.numpy.manipulation import moveaxis, roll
 from steno.numpy.operands import Array, ArrayLike, DTypeLike, as_array, check_arraylike
@@ -200,13 +201,13 @@ def fftfreq(n: int, d: ArrayLike = 1.0, *, dtype: DTypeLike | None = None, devic
     """The frequencies of `fft`'s numbers, in cycles per unit of the distance `d` of samples: 0, 1, ..., -2, -1 over d n."""
     n = _count("fftfreq", n)
     k = np.concatenate([np.arange((n - 1) // 2 + 1), np.arange(-(n // 2), 0)]) if n > 0 else np.zeros(0, int)
-    return _scaled("fftfreq", k, n, d, dtype)
+    return laid_out(_scaled("fftfreq", k, n, d, dtype), device)
 
 
 def rfftfreq(n: int, d: ArrayLike = 1.0, *, dtype: DTypeLike | None = None, device: Any = None) -> Array:
     """The frequencies of `rfft`'s numbers: 0, 1, ..., n // 2 over d n."""
     n = _count("rfftfreq", n)
-    return _scaled("rfftfreq", np.arange(n // 2 + 1), n, d, dtype)
+    return laid_out(_scaled("rfftfreq", np.arange(n // 2 + 1), n, d, dtype), device)
 
 
 def _count(fun: str, n: Any) -> int:
