@@ -47,6 +47,23 @@ def test_finite_differences_take_exact_steps() -> None:
     check_grads(lambda x, y: x + 0 * y, (x, y), 1, atol=6e-3, rtol=1e-4)
 
 
+INCOMPLETE = {"igamma_p": 2, "igammac_p": 2, "igamma_grad_a_p": 2, "regularized_incomplete_beta_p": 3}
+
+
+@pytest.mark.parametrize("name", INCOMPLETE)
+def test_incomplete_functions_are_ops(name: str) -> None:
+    op = getattr(lax, name)
+    args = np.meshgrid(*[np.array([0.25, 0.75], np.float32)] * INCOMPLETE[name], indexing="ij")
+    assert [e.primitive for e in steno.make_jaxpr(op)(*args).eqns] == [op]
+    assert [e.primitive for e in steno.make_jaxpr(steno.vmap(op, (None, *[0] * (len(args) - 1))))(args[0][:, 0], *args[1:]).eqns][-1] == op
+    eager = op(*args)
+    assert eager.dtype == np.float32
+    np.testing.assert_array_equal(op(np.float32(0.75), *(x[-1:] for x in args[1:])), eager[-1:])
+    if name == "igammac_p":
+        with steno.enable_x64(True):
+            check_grads(lambda x: op(2.5, x), (np.array([1.25, 3.0]),), 2, "rev", atol=1e-6, rtol=1e-6)
+
+
 S = lax.ScatterDimensionNumbers
 G = lax.GatherDimensionNumbers
 X, AT = np.ones((3, 4), np.float32), np.zeros((2, 1), np.int32)

@@ -118,6 +118,8 @@ REASONS: Final[dict[str, str]] = {
 """`interpreters.ad.jvp` --> why there is no such name."""
 
 DIFFERENCES: Final[dict[str, str]] = {
+    "numpy.fromfile": "raises NotImplementedError, and so does JAX's",
+    "numpy.fromiter": "raises NotImplementedError, and so does JAX's",
     "Array": "it lies whole in one memory; what is computed says that it lies on the first device, but for pmap, shard_map, reshard",
     "jit": "in_shardings, out_shardings and device are accepted and decide nothing",
     "make_mesh": "its devices are names of one CPU: config.jax_num_cpu_devices",

@@ -305,7 +305,9 @@ __getattr__, __dir__ = _on_demand(
             "platform_dependent", "scan", "scan_p", "switch", "while_loop", "while_p",
         ),
         "gamma_derivative": ("random_gamma_grad",),
-        "incomplete": ("betainc", "igamma", "igamma_grad_a", "igammac"),
+        "incomplete": (
+            "betainc", "igamma", "igamma_grad_a", "igamma_grad_a_p", "igamma_p", "igammac", "igammac_p", "regularized_incomplete_beta_p",
+        ),
         "generators": ("RandomAlgorithm", "rng_bit_generator"),
         "fourier": ("FftType", "fft", "fft_p"),
         "parallel": (

@@ -9,9 +9,13 @@ from steno import lax, numpy as jnp
 from steno.api import jit
 from steno.core import dtypes
 from steno.core.config import enable_x64, numpy_dtype_promotion
+from steno.core.op import Op
 from steno.custom_derivatives import SymbolicZero, custom_jvp
 from steno.derivatives import jvp
+from steno.ops.arithmetic import mul
 from steno.ops.convert import convert_element_type
+from steno.ops.families import FLOAT, elementwise_typ
+from steno.transforms.rules import ELEMENTWISE, by_argument
 
 Array = Any
 Function = Callable[..., Any]
@@ -56,6 +60,29 @@ def with_derivatives(body: Function, *partials: Function | None, slow: Function 
     return function
 
 
+def in_double_op(name: str, body: Function, *partials: Function | None, slow: Function | None = None) -> Op:
+    """The same as an op of floats of one dtype, whose shapes may be stretched, under JAX's name for it."""
+    compiled = jit(lambda *xs: in_double(body, *jnp.broadcast_arrays(*xs)))
+
+    def by(k: int) -> Function:
+        partial = partials[k]
+
+        def slope(out: Array, *xs: Array) -> Array:
+            xs = tuple(jnp.broadcast_arrays(*xs))
+            return _forward(slow or body, k, xs) if partial is None else in_double(partial, out, *xs)
+
+        compiled_slope = jit(slope)
+        return lambda g, out, *xs: mul(compiled_slope(out, *xs), g)
+
+    return Op(
+        name,
+        typ=elementwise_typ(name, *(FLOAT for _ in partials)),
+        expand=compiled,
+        jvp=by_argument(*map(by, range(len(partials)))),
+        batch=ELEMENTWISE,
+    )
+
+
 def _forward(body: Function, k: int, primals: tuple[Array, ...]) -> Array:
     def slope(*xs: Array) -> Array:
         return jvp(lambda x: body(*xs[:k], x, *xs[k + 1 :]), (xs[k],), (jnp.ones_like(xs[k]),))[1]
@@ -85,4 +112,4 @@ def polynomial(x: Array, coefficients: Any) -> Array:
     return out
 
 
-__all__ = ["converted", "in_double", "polynomial", "until", "with_derivatives"]
+__all__ = ["converted", "in_double", "in_double_op", "polynomial", "until", "with_derivatives"]

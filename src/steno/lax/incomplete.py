@@ -13,14 +13,11 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from steno import lax, numpy as jnp
-from steno.core import dtypes
 from steno.lax.elementwise import erfc
 from steno.lax.gamma_derivative import random_gamma_grad
 from steno.lax.gammas import beta_density, gamma_density, gamma_kernel, log1p_rest, log_gamma_1p, temme_table, total
-from steno.lax.in_double import polynomial, until, with_derivatives
-from steno.lax.operands import as_array, elementwise
-from steno.numpy.operands import convert
-from steno.ops.arithmetic import add
+from steno.lax.in_double import in_double_op, polynomial, until
+from steno.lax.operands import elementwise
 
 Array = Any
 
@@ -124,9 +121,9 @@ def _grad_a(a: Array, x: Array) -> Array:
     return jnp.where(inner, -_by_x(a, v) * random_gamma_grad(a, v), jnp.where(jnp.isnan(x) | (x < 0), jnp.nan, 0.0))
 
 
-_grad = with_derivatives(_grad_a, None, None)
-lower_gamma = with_derivatives(_ratios(False), lambda out, a, x: _grad(a, x), lambda out, a, x: _by_x(a, x))
-upper_gamma = with_derivatives(_ratios(True), lambda out, a, x: -_grad(a, x), lambda out, a, x: -_by_x(a, x))
+igamma_grad_a_p = in_double_op("igamma_grad_a", _grad_a, None, None)
+lower_gamma = igamma_p = in_double_op("igamma", _ratios(False), lambda out, a, x: igamma_grad_a_p(a, x), lambda out, a, x: _by_x(a, x))
+upper_gamma = igammac_p = in_double_op("igammac", _ratios(True), lambda out, a, x: -igamma_grad_a_p(a, x), lambda out, a, x: -_by_x(a, x))
 
 
 def _beta_fraction(a: Array, b: Array, x: Array, patience: int) -> Array:
@@ -195,41 +192,35 @@ def _beta_by_x(out: Array, a: Array, b: Array, x: Array) -> Array:
 
 
 # where b is natural the fraction ends, but its derivative by b does not
-incomplete_beta = with_derivatives(_beta_ratio, None, None, _beta_by_x, slow=functools.partial(_beta_ratio, patience=60))
+incomplete_beta = regularized_incomplete_beta_p = in_double_op(
+    "regularized_incomplete_beta", _beta_ratio, None, None, _beta_by_x, slow=functools.partial(_beta_ratio, patience=60)
+)
 
 
 # the functions of lax
 
 
-def _bound(name: str, core: Callable[..., Array], *xs: Array) -> Array:
-    """core(*xs), for floats of one dtype and of one shape, or scalars; weakly typed where all of them are."""
-    arrays = [as_array(name, x) for x in xs]
-    for k, x in enumerate(arrays):
-        if not dtypes.is_float(x.dtype):
-            raise TypeError(f"{name} requires floats, got {dtypes.name(x.dtype)} as argument {k}")
-    common = functools.reduce(lambda x, y: elementwise(add, x, y), arrays)  # their type, or an error that says why there is none
-    out = core(*(convert(jnp.broadcast_to(x, common.shape), common.dtype) for x in arrays))
-    return convert(out, out.dtype, all(x.aval.weak_type for x in arrays))
-
-
 def igamma(a: Array, x: Array) -> Array:
     """The regularised lower incomplete gamma function P(a, x); floats of one dtype, elementwise. TypeError for other dtypes."""
-    return _bound("igamma", lower_gamma, a, x)
+    return elementwise(igamma_p, a, x)
 
 
 def igammac(a: Array, x: Array) -> Array:
     """The regularised upper incomplete gamma function Q(a, x); floats of one dtype, elementwise. TypeError for other dtypes."""
-    return _bound("igammac", upper_gamma, a, x)
+    return elementwise(igammac_p, a, x)
 
 
 def igamma_grad_a(a: Array, x: Array) -> Array:
     """The derivative of P(a, x) by a; floats of one dtype, elementwise. TypeError for other dtypes."""
-    return _bound("igamma_grad_a", _grad, a, x)
+    return elementwise(igamma_grad_a_p, a, x)
 
 
 def betainc(a: Array, b: Array, x: Array) -> Array:
     """The regularised incomplete beta function I_x(a, b); floats of one dtype, elementwise. TypeError for other dtypes."""
-    return _bound("betainc", incomplete_beta, a, b, x)
+    return elementwise(regularized_incomplete_beta_p, a, b, x)
 
 
-__all__ = ["betainc", "igamma", "igamma_grad_a", "igammac", "incomplete_beta", "lower_gamma", "upper_gamma"]
+__all__ = [
+    "betainc", "igamma", "igamma_grad_a", "igamma_grad_a_p", "igamma_p", "igammac", "igammac_p", "incomplete_beta", "lower_gamma",
+    "regularized_incomplete_beta_p", "upper_gamma",
+]  # fmt: skip
