@@ -90,3 +90,26 @@ def test_no_bit_depends_on_threads_or_instructions():
         assert done.returncode == 0, done.stderr
         found[features, threads] = done.stdout.strip()
     assert len(set(found.values())) == 1, found
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("shape", [(3, 3, 3), (1, 4, 4), (4, 1, 4), (8, 4, 16), (1, 1, 2), (2, 16, 16), (32, 16, 1), (5, 0, 3)])
+def test_products_that_are_written_out_have_the_bits_of_the_others(shape, dtype):
+    """Subnormals too, which larger products flush. Among a batch a product is not written out."""
+    m, n, k = shape
+    rng = np.random.default_rng(3)
+    tiny = np.finfo(dtype).tiny
+    with steno.enable_x64(True):
+        for scale in (1.0, tiny, tiny**0.5):
+            a, b = ((rng.normal(size=s) * scale).astype(dtype) for s in ((m, k), (k, n)))
+            whole = np.asarray(lax.dot_general(np.stack([a, a]), np.stack([b, b]), (((2,), (1,)), ((0,), (0,)))))
+            for layout in LAYOUTS:
+                assert product(a, b, layout).tobytes() == whole[1].tobytes()
+
+
+def test_which_products_are_written_out():
+    def calls(*shapes) -> bool:
+        return "steno_gemm" in steno.jit(lambda x, y: x @ y).lower(*(np.ones(s, np.float32) for s in shapes)).compile().as_text("loops")
+
+    assert not any(calls(*s) for s in [((3, 3), (3,)), ((3, 3), (3, 3)), ((8, 8), (8, 8)), ((16,), (16,)), ((2, 1), (1, 999))])
+    assert all(calls(*s) for s in [((17,), (17,)), ((9, 8), (8, 8)), ((2, 3, 3), (2, 3, 3))])

@@ -11,18 +11,17 @@ Nodes are interned by (op, parameters, operands): two equal equations are one no
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar, final
 
 from steno._native import ShapedArray
 from steno.compiler.order import updates_last
+from steno.compiler.small_products import inlined
 from steno.core.interpret import expansion
 from steno.core.jaxpr import ClosedJaxpr, Literal, Var
 from steno.core.op import MissingRule, Op
 from steno.core.record import record
 from steno.core.trace import trace_to_jaxpr
-from steno.ir.index import ZERO, Index
 from steno.ir.kinds import Branch, Contract, Host, Kind, Map, Scan, While
 
 K = TypeVar("K")
@@ -175,30 +174,6 @@ def alive(nodes: Iterable[Node], outputs: Sequence[Value]) -> list[Node]:
     return [n for n in nodes if n in live and not isinstance(n.kind, Input | Constant)]
 
 
-def product_of_pairs(kind: Contract, avals_in: Sequence[ShapedArray], out: ShapedArray) -> Contract | Map:
-    """A contraction without sums (an outer product)  -->  elementwise multiplication, which fuses."""
-    (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = kind.dimension_numbers
-    lhs, rhs = avals_in
-    if math.prod(lhs.shape[d] for d in lhs_contract) != 1:
-        return kind
-    lhs_free = [d for d in range(lhs.ndim) if d not in lhs_contract and d not in lhs_batch]
-    rhs_free = [d for d in range(rhs.ndim) if d not in rhs_contract and d not in rhs_batch]
-
-    def at(rank: int, dims: Sequence[int], indices: Sequence[Index]) -> list[Index]:
-        index = [ZERO] * rank
-        for d, i in zip(dims, indices, strict=True):
-            index[d] = i
-        return index
-
-    def body(b: Any, indices: Sequence[Index], reads: Sequence[Any]) -> Any:
-        batch, rest = list(indices[: len(lhs_batch)]), list(indices[len(lhs_batch) :])
-        x = reads[0](at(lhs.ndim, [*lhs_batch, *lhs_free], [*batch, *rest[: len(lhs_free)]]))
-        y = reads[1](at(rhs.ndim, [*rhs_batch, *rhs_free], [*batch, *rest[len(lhs_free) :]]))
-        return b.convert(b.mul(b.convert(x, kind.compute), b.convert(y, kind.compute)), out.dtype)
-
-    return Map(body)
-
-
 class _GraphBuilder:
     def __init__(self, host_calls: list[Any]) -> None:
         self.host_calls = host_calls
@@ -264,7 +239,7 @@ class _GraphBuilder:
         if key is not None:
             cost_key = (op, key[1], tuple((a.dtype, a.ndim == 0) for a in avals_in), tuple(a.dtype for a in avals_out))
         if isinstance(kind, Contract):
-            kind = product_of_pairs(kind, avals_in, avals_out[0])
+            kind = inlined(kind, operands, avals_out[0])
         made: Any = kind
         if isinstance(kind, Branch | While | Scan):
             made, operands = self.control(kind, operands)

@@ -147,7 +147,7 @@ def materialize(graph: Graph) -> set[Value]:
     for n in graph.nodes:
         if isinstance(n.kind, Library | Host | Repeat | Choose):
             must.update(n.operands)
-        elif isinstance(n.kind, Contract):
+        elif isinstance(n.kind, Contract) or isinstance(n.kind, Map) and n.kind.stores_operands:
             must.update(_viewed(v) for v in n.operands)
         if len(n.results) > 1:
             must.update(v for v in n.results if v in readers)

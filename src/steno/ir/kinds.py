@@ -43,11 +43,13 @@ class Map:
     """`body(b, indices, reads) -> Scalar` (or a list of them for several results of one shape).
     `view`: no arithmetic, a single operand element moved (free to repeat).
     `flat`: operands of nonzero rank are read at the row-major position of the result's element, and nowhere else
-    (elementwise ops; with `view`: reshapes)."""
+    (elementwise ops; with `view`: reshapes).
+    `stores_operands`: each of their elements is read many times, so they are not computed where they are read."""
 
     body: Callable[[Builder, Sequence[Index], Sequence[Read]], Any]
     view: bool = False
     flat: bool = False
+    stores_operands: bool = False
 
 
 @final

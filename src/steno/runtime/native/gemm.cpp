@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 
 #include "executable.h"
 #include "fp_state.h"
@@ -107,9 +108,14 @@ void run_piece(const Job &j, int64_t batch, int64_t m0, int64_t m1, int64_t n0, 
     }
 }
 
+// Products of so many multiplications are code of the programs that need them (compiler/small_products.py), which keeps subnormals. Where such a product comes
+// here all the same (among a batch), it does so too.
+constexpr int64_t kTiny = 512, kShallow = 16;
+
 void run_range(void **bufs, int64_t begin, int64_t end) {
     const Job &j = *static_cast<const Job *>(bufs[0]);
-    steno::FlushSubnormals flush;
+    std::optional<steno::FlushSubnormals> flush;
+    if (j.k > kShallow || j.m * j.n * j.k > kTiny) flush.emplace();
     int64_t pieces = j.pieces, extent = j.by_rows ? j.m : j.n;
     while (begin < end) {
         int64_t batch = begin / pieces, first = begin % pieces;
