@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import steno
+import steno.numpy as snp
 from steno import debug
 from steno._native import ArrayImpl
 from steno.callback import effects_barrier, io_callback, pure_callback
@@ -265,3 +266,16 @@ def test_equal_callbacks_share_a_program() -> None:
     a, b = f.eqns
     assert a.params == b.params and hash(a.params["callback"]) == hash(b.params["callback"])
     assert str(a.params["callback"]).startswith("_FlatCallback(callback_func=<ufunc 'sin'>, in_tree=PyTreeDef(((*,), {})))")
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, steno.jit], ids=["eager", "jit"])
+def test_maps_of_maps_print_in_order(wrap, capsys) -> None:
+    """The map that is innermost is the slowest, wherever the axes are."""
+    x = snp.arange(24).reshape(2, 3, 4)
+    for first, second in ((0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (2, 1)):
+        f = steno.vmap(steno.vmap(lambda a, b: debug.print("{} {}", a, b), in_axes=(second, None)), in_axes=(first, 0))
+        wrap(f)(x, snp.arange(x.shape[first]))
+        effects_barrier()
+        values = np.moveaxis(np.asarray(x), first, 0)
+        wanted = [f"{np.moveaxis(values[k], second, 0)[m]} {k}" for m in range(values[0].shape[second]) for k in range(len(values))]
+        assert capsys.readouterr().out.splitlines() == wanted

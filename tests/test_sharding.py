@@ -50,7 +50,7 @@ def test_partition_specs_are_sequences_and_interned():
         (lambda: steno.device_put(1.0, "cpu"), ValueError, "Received invalid value"),
         (lambda: steno.device_put(1.0, PLACE), ValueError, "rank 0"),
         (lambda: steno.device_put({"a": 1, "b": 2}, {"a": [None], "b": (None,)}), ValueError, r"Mismatch details \(2 found\)"),
-        (lambda: steno.device_put(snp.ones(1), may_alias=True, donate=True), ValueError, "both True"),
+        (lambda: steno.device_put(snp.ones(1), may_alias=True, donate=True), ValueError, "at the same time"),
         (lambda: steno.make_array_from_single_device_arrays((3,), PLACE, snp.ones(3)), TypeError, "list or tuple"),
         (lambda: steno.make_array_from_single_device_arrays((3,), PLACE, [snp.ones(4)]), ValueError, r"shape \(3,\)"),
         (lambda: steno.make_array_from_callback((3,), PLACE, lambda i: np.ones(4)), ValueError, "shape"),

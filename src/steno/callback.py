@@ -71,7 +71,7 @@ def _result_types(name: str, result_shape_dtypes: Any) -> tuple[tuple[ShapedArra
         if not dtypes.is_valid(dtype):
             raise TypeError(f"{name}: result_shape_dtypes: no array has the dtype {dtype} of leaf {k}")
         if dtypes.canonical(dtype) != dtype:
-            raise ValueError(f"{name}: result_shape_dtypes has the 64-bit type {dtype} while jax_enable_x64 is off")
+            raise ValueError(f"{name}: result_shape_dtypes cannot specify 64-bit types while jax_enable_x64 is off, got {dtype}")
         avals.append(ShapedArray(tuple(map(int, shape)), dtype))
     return tuple(avals), tree
 

@@ -148,7 +148,7 @@ def pmap(
                 x = move_axis(x, d % x.ndim, 0)
             parts.append(x)
             used.append([name] if d is not None and size > 1 else [])
-        outs, out_tree = _over_axes(element, [Axis(name, size)], parts, tree, used)
+        outs, out_tree = _over_axes(element, [Axis(name, size, devices=True)], parts, tree, used)
         places = flatten_axes("pmap out_axes", out_tree, out_axes)
         return tree_unflatten(out_tree, [_stacked(y, d, size) for y, d in zip(outs, places, strict=True)])
 
@@ -349,7 +349,7 @@ def _sharded(
     """`fun` of the parts of the leaves; `out_specs(outs)`: the spec of each leaf of its result."""
     if unknown := chosen - set(mesh.axis_names):
         raise ValueError(f"shard_map: axis_names has {sorted(map(str, unknown))}, which are not in the mesh {mesh}")
-    axes = [Axis(n, s) for n, s in mesh.shape.items() if not chosen or n in chosen]
+    axes = [Axis(n, s, devices=True) for n, s in mesh.shape.items() if not chosen or n in chosen]
     for spec in specs:
         if whole := [n for n in spec.names() if n not in {a.name for a in axes}]:
             raise ValueError(f"shard_map: the spec {spec!r} names the axes {whole}, which are not in axis_names, {set(chosen)}")

@@ -241,9 +241,10 @@ _HEADLINES: Final = {
 
 def log(fun: Any, record: TraceRecord, records: Sequence[TraceRecord]) -> None:
     """Logs a trace and its reason at WARNING."""
-    monitoring.log("TRACING CACHE MISS at %s\n  %s: %s", record.call, record.function, _headline(record) + record.reason, warn=True)
+    reason = _headline(record) + record.reason
+    monitoring.log(monitoring.WARNING, "TRACING CACHE MISS at %s\n  %s: %s", record.call, record.function, reason)
     for a in advice(fun, records):
-        monitoring.log("advice: %s", a, warn=True)
+        monitoring.log(monitoring.WARNING, "advice: %s", a)
 
 
 def now() -> float:

@@ -166,23 +166,23 @@ def _index_arithmetic(graph: Graph) -> set[Node]:
     """Nodes whose elements are affine in their indices (`arange(n)[i] + 1`, brought into range): as good as loop variables."""
     b = Builder()
     out: set[Node] = set()
-
-    def read(v: Value, indices: Sequence[Index]) -> Any:
-        if isinstance(v.node.kind, Constant):
-            return b.const(v.node.kind.value, v.aval.dtype)
-        body = body_of(v.node)
-        assert body is not None
-        return body(b, indices, [lambda i, guard=None, o=o: read(o, i) for o in v.node.operands])
-
     for n in graph.nodes:
         if len(n.results) != 1 or not isinstance(n.kind, Map) or n.results[0].aval.dtype.kind not in "iu":
             continue
         if all(isinstance(v.node.kind, Constant) or v.node in out for v in n.operands):
             (v,) = n.results
-            value = read(v, [var(LoopVar(f"i{k}", size)) for k, size in enumerate(v.shape)])
+            value = _element(b, v, [var(LoopVar(f"i{k}", size)) for k, size in enumerate(v.shape)])
             if isinstance(value, Expr) and affine(value) is not None:
                 out.add(n)
     return out
+
+
+def _element(b: Builder, v: Value, indices: Sequence[Index]) -> Any:
+    if isinstance(v.node.kind, Constant):
+        return b.const(v.node.kind.value, v.aval.dtype)
+    body = body_of(v.node)
+    assert body is not None
+    return body(b, indices, [lambda i, guard=None, o=o: _element(b, o, i) for o in v.node.operands])
 
 
 def _worth_a_buffer(

@@ -95,20 +95,27 @@ def record_scalar(event: str, value: float, **kwargs: Any) -> None:
 # Traces and compilations
 
 
-def log(message: str, *args: Any, warn: bool = False) -> None:
-    """To the logger, at WARNING or DEBUG. The latter costs nothing where `logging` was not imported: nobody listens then."""
-    if warn:
+DEBUG: Final = 10
+WARNING: Final = 30
+ERROR: Final = 40
+
+
+def log(level: int, message: str, *args: Any) -> None:
+    """To the logger. Where `logging` was not imported nobody listens at DEBUG."""
+    if level > DEBUG or "logging" in sys.modules:
         import logging  # noqa: PLC0415  a tenth of the time that steno's import takes, for messages that are rarely asked for
 
-        logging.getLogger("steno").warning(message, *args)
-    elif (listening := sys.modules.get("logging")) is not None:
-        listening.getLogger("steno").debug(message, *args)
+        logging.getLogger("steno").log(level, message, *args)
+
+
+def _level() -> int:
+    return WARNING if config._state.log_compiles else DEBUG
 
 
 def traced(name: str, seconds: float) -> None:
     """A function was traced."""
     record_event_duration_secs(TRACE, seconds, fun_name=name)
-    log("Finished tracing %s for jit in %.1f ms", name, seconds * 1e3, warn=config._state.log_compiles)
+    log(_level(), "Finished tracing %s for jit in %.1f ms", name, seconds * 1e3)
 
 
 @final
@@ -121,7 +128,7 @@ class compilation:
         self.name, self.seconds = name, 0.0
 
     def __enter__(self) -> compilation:
-        log("Compiling jit(%s)", self.name, warn=config._state.log_compiles)
+        log(_level(), "Compiling jit(%s)", self.name)
         self._start = time.perf_counter()
         return self
 
@@ -131,4 +138,4 @@ class compilation:
         self.seconds = time.perf_counter() - self._start
         record_event_duration_secs(LOWER, 0.0, fun_name=self.name)  # lowering is a part of compiling
         record_event_duration_secs(COMPILE, self.seconds, fun_name=self.name)
-        log("Finished compiling jit(%s) in %.1f ms", self.name, self.seconds * 1e3, warn=config._state.log_compiles)
+        log(_level(), "Finished compiling jit(%s) in %.1f ms", self.name, self.seconds * 1e3)

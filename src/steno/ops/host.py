@@ -14,7 +14,7 @@ from typing import Any, final
 import numpy as np
 
 from steno._native import ArrayImpl, current_trace
-from steno.core import dtypes
+from steno.core import dtypes, monitoring
 from steno.core.aval import ShapedArray, typeof
 from steno.core.errors import JaxRuntimeError
 from steno.core.interpret import to_array, to_ndarray
@@ -62,8 +62,9 @@ def refuse_effects(program: ClosedJaxpr) -> None:
 # What runs on the host
 
 
-def guarded(run: Callable[..., Any]) -> Callable[..., Any]:
-    """`run`, its exceptions made JaxRuntimeErrors that show where the callback failed."""
+def guarded(name: str, run: Callable[..., Any]) -> Callable[..., Any]:
+    """`run`, its exceptions made JaxRuntimeErrors that show where the callback failed. They are logged: the error of a program that runs
+    behind the caller's back may be met much later, or never."""
 
     def call(*arrays: Any) -> Any:
         try:
@@ -72,6 +73,7 @@ def guarded(run: Callable[..., Any]) -> Callable[..., Any]:
             raise
         except Exception as err:
             where = "".join(traceback.format_exception(err)).rstrip()
+            monitoring.log(monitoring.ERROR, "jax.%s failed: %s: %s\n%s", name, type(err).__name__, err, where)
             raise JaxRuntimeError(f"INTERNAL: a host callback failed: {type(err).__name__}: {err}\n{where}") from err
 
     return call
@@ -100,17 +102,17 @@ def check_results(name: str, results: Sequence[Any], avals: Sequence[ShapedArray
 
 def returning(name: str, callback: Callable[..., Sequence[Any]], result_avals: Sequence[ShapedArray]) -> Callable[..., list[np.ndarray]]:
     """The callback as a Host function: guarded, its results checked."""
-    return guarded(lambda *arrays: check_results(name, callback(*arrays), result_avals))
+    return guarded(name, lambda *arrays: check_results(name, callback(*arrays), result_avals))
 
 
-def ignoring(callback: Callable[..., Any]) -> Callable[..., list[np.ndarray]]:
+def ignoring(callback: Callable[..., Any], name: str = "debug.callback") -> Callable[..., list[np.ndarray]]:
     """The callback as a Host function without results."""
 
     def run(*arrays: Any) -> list[np.ndarray]:
         callback(*arrays)
         return []
 
-    return guarded(run)
+    return guarded(name, run)
 
 
 def _arrays(args: Sequence[np.ndarray]) -> list[Any]:
@@ -141,6 +143,17 @@ class ForEach:
             if self.result_avals:
                 results.append(check_results(self.name, out, self.result_avals))
         return [_stacked([r[k] for r in results], a, self.size) for k, a in enumerate(self.result_avals)]
+
+
+def _for_each(name: str, callback: Callable[..., Any], size: int, dims: tuple[int | None, ...]) -> ForEach:
+    """The callback, which has no results, for each element of a further batch: the last index to vary is that of the map that was
+    innermost, as where each map calls the one inside of it."""
+    if type(callback) is not ForEach:
+        return ForEach(name, callback, size, dims)
+    # an axis behind another one moves when that is taken away
+    first = tuple(d if d is None or n is None else d + (n <= d) for d, n in zip(callback.dims, dims, strict=True))
+    rest = tuple(n if d is None or n is None else n - (d < n) for d, n in zip(first, dims, strict=True))
+    return ForEach(name, _for_each(name, callback.callback, size, rest), callback.size, first)
 
 
 def _elements(x: ArrayImpl, dim: int) -> list[ArrayImpl]:
@@ -184,7 +197,7 @@ def _debug_jvp(op: Op) -> Callable[..., tuple[list[Any], list[Any]]]:
 def _debug_callback_batch(
     axis: Axis, args: Sequence[Any], dims: Sequence[int | None], *, callback: Callable[..., Any], **params: Any
 ) -> tuple[list[Any], list[Any]]:
-    callback = ForEach("debug_callback", callback, axis.size, tuple(dims))
+    callback = _for_each("debug_callback", callback, axis.size, tuple(dims))
     return _bind(debug_callback, args, {"callback": callback, **params}), []
 
 
@@ -231,7 +244,7 @@ class Printer:
 
 
 def _print_host(params: dict[str, Any]) -> Callable[..., list[np.ndarray]]:
-    return ignoring(Printer(tuple(params.items())))
+    return ignoring(Printer(tuple(params.items())), "debug.print")
 
 
 def _debug_print_batch(axis: Axis, args: Sequence[Any], dims: Sequence[int | None], **params: Any) -> tuple[list[Any], list[Any]]:
@@ -325,7 +338,7 @@ def _pure_batch(
     **params: Any,
 ) -> tuple[list[Any], list[int]]:
     size = axis.size
-    if vmap_method in ("sequential", "sequential_unrolled"):
+    if vmap_method in ("sequential", "sequential_unrolled") or (vmap_method is None and axis.devices):
         callback = ForEach("pure_callback", callback, size, tuple(dims), result_avals)
     elif vmap_method == "broadcast_all":
         args = [to_front(x, d, size) for x, d in zip(args, dims, strict=True)]
@@ -374,7 +387,7 @@ def _io_batch(
     ordered: bool,
     **params: Any,
 ) -> tuple[list[Any], list[int]]:
-    if ordered:
+    if ordered and not axis.devices:
         raise ValueError("Cannot `vmap` ordered IO callback: there is no order among the elements of a batch")
     mapped = ForEach("io_callback", callback, axis.size, tuple(dims), result_avals)
     avals = batched_avals(result_avals, axis.size)

@@ -52,11 +52,13 @@ class Linear(HasAval):
 @final
 @record(frozen=True)
 class Axis:
-    """A mapped axis: what collectives call it (None: nothing), its size, and what `spmd_axis_name` said."""
+    """A mapped axis: what collectives call it (None: nothing), its size, and what `spmd_axis_name` said. `devices`: its elements are what
+    devices of their own do."""
 
     name: Hashable
     size: int
     spmd_name: Hashable = None
+    devices: bool = False
 
 
 def tangent_aval(aval: ShapedArray) -> ShapedArray:
