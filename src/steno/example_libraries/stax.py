@@ -157,7 +157,7 @@ Selu = elementwise(selu)
 Gelu = elementwise(gelu)
 
 
-def _pooling(reduce: Callable[[Array, tuple[int, ...], tuple[int, ...], str, str], Array]) -> Callable[..., Layer]:
+def _pooling(reduce: Callable[[Array, tuple[int, ...], tuple[int, ...], str, str], Array], what: str) -> Callable[..., Layer]:
     def layer(window_shape: Sequence[int], strides: Any = None, padding: str = "VALID", spec: str | None = None) -> Layer:
         strides = strides or (1,) * len(window_shape)
         # without `spec` the batch is the first axis and the channels are the last
@@ -175,6 +175,7 @@ def _pooling(reduce: Callable[[Array, tuple[int, ...], tuple[int, ...], str, str
 
         return init, apply
 
+    layer.__doc__ = f"A layer of the {what} of windows of this shape; `spec`: the layout of its operand."
     return layer
 
 
@@ -192,9 +193,9 @@ def _mean(x: Array, window: tuple[int, ...], strides: tuple[int, ...], padding: 
     return _sum(x, window, strides, padding, axes) / _sum(ones, window, strides, padding, axes)
 
 
-MaxPool = _pooling(_max)
-SumPool = _pooling(_sum)
-AvgPool = _pooling(_mean)
+MaxPool = _pooling(_max, "maxima")
+SumPool = _pooling(_sum, "sums")
+AvgPool = _pooling(_mean, "means")
 
 
 def _flat_shape(rng: Array, input_shape: Any) -> tuple[Any, Any]:

@@ -59,7 +59,8 @@ def _with_rule(fun: Callable[[Any, Any], Array], power: Any) -> Callable[[Any, A
     return out_of
 
 
-logaddexp = declare(binary("logaddexp", floats(_with_rule(_logaddexp, p.exp_p))), identity=-np.inf)
+_logaddexp_of = binary("logaddexp", floats(_with_rule(_logaddexp, p.exp_p)), doc="log(exp(x) + exp(y)), without overflow.")
+logaddexp = declare(_logaddexp_of, identity=-np.inf)
 _logaddexp2_of = binary("logaddexp2", floats(_with_rule(_logaddexp2, p.exp2_p)))
 
 
