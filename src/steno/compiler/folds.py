@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 ROW = 1 << 15
 # A kernel over one point (a full reduction, and what follows it) runs on one thread: only small ones join it.
 SERIAL = 1 << 14
+# Stages of a kernel that reductions may still join: LLVM takes more than linear time for a long function.
+STAGES = 64
 
 
 def place_reduce(s: Scheduler, node: Node) -> None:
@@ -43,7 +45,7 @@ def place_row_reduce(s: Scheduler, node: Node, size: int) -> None:
     shape = node.results[0].shape
     front = s.frontier(node.operands)
     for g in s.candidates(front, node.results[0]):
-        if g.flat or g.shape != shape or size > ROW or math.prod(shape) == 1 and size > SERIAL:
+        if len(g.stages) >= STAGES or g.flat or g.shape != shape or size > ROW or math.prod(shape) == 1 and size > SERIAL:
             continue
         if (g.stages or len(g.shape) == 0) and s.attempt(lambda g=g: add_row_reduce(s, g, node)):
             return
