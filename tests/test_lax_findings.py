@@ -11,6 +11,7 @@ import pytest
 import steno
 import steno.numpy as jnp
 from steno import lax
+from steno.experimental import xla_metadata
 from steno.test_util import check_grads
 
 E, ROWS, COLUMNS = np.zeros(0, np.float32), np.zeros((0, 3), np.float32), np.zeros((3, 0), np.float32)
@@ -62,6 +63,18 @@ def test_incomplete_functions_are_ops(name: str) -> None:
     if name == "igammac_p":
         with steno.enable_x64(True):
             check_grads(lambda x: op(2.5, x), (np.array([1.25, 3.0]),), 2, "rev", atol=1e-6, rtol=1e-6)
+
+
+def test_hints_for_xla_change_nothing() -> None:
+    @xla_metadata.xla_metadata_call(inlineable="false", level=2)
+    def cube(x: Any) -> Any:
+        return {"y": x**3}
+
+    with xla_metadata.set_xla_metadata(a="b"), xla_metadata.fuse_limit():
+        assert steno.grad(lambda x: xla_metadata.must_fuse_call("f")(cube)(x)["y"])(2.0) == 12
+    assert steno.tree.leaves(xla_metadata.set_xla_metadata((1, 2.0), a=1)) == [1, 2]
+    with pytest.raises(TypeError, match="metadata must be strings"):
+        xla_metadata.xla_metadata_call(cube, a=object())
 
 
 S = lax.ScatterDimensionNumbers

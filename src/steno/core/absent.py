@@ -41,7 +41,7 @@ _BY_REASON: Final[dict[str, dict[str, str]]] = {
         "extend.backend": "backend_xla_version get_compile_options register_backend_factory register_backend_cache",
         "extend.sharding": "GSPMDSharding get_hlo_sharding_from_serialized_proto get_op_sharding_from_serialized_proto "
         "get_serialized_proto_from_hlo_sharding",
-        "experimental": "xla_metadata scheduling_groups roofline overlap profiler",
+        "experimental": "scheduling_groups roofline overlap profiler",
         "lib": "xla_client xla_bridge xla_extension",
     },
     _DEVICES: {
@@ -84,6 +84,17 @@ _BY_REASON: Final[dict[str, dict[str, str]]] = {
     _CALLS: {
         "extend.core": "create_call_primitive eval_jaxpr_transpose register_call_primitive_rules",
         "extend.core.primitives": "call_p closed_call_p create_call_primitive eval_jaxpr_transpose register_call_primitive_rules",
+    },
+    "sparse arrays are computed with gathers and scatters, not by ops of their own": {
+        "experimental.sparse": "bcoo_dot_general_p bcoo_dot_general_sampled_p bcoo_extract_p bcoo_fromdense_p bcoo_sort_indices_p "
+        "bcoo_spdot_general_p bcoo_sum_duplicates_p bcoo_todense_p bcoo_transpose_p bcsr_dot_general_p "
+        "bcsr_extract_p bcsr_fromdense_p bcsr_todense_p coo_fromdense_p coo_matmat_p coo_matvec_p "
+        "coo_todense_p csr_fromdense_p csr_matmat_p csr_matvec_p csr_todense_p todense_p",
+    },
+    "sparse arrays are not convolved, and not gathered from at traced positions": {"experimental.sparse": "bcoo_conv_general_dilated bcoo_gather"},
+    "functions are made sparse from their jaxprs, without tracers of their own": {"experimental.sparse": "SparseTracer"},
+    "sparse matrices are not factorized; scipy.sparse.linalg solves with products, numpy.linalg dense ones": {
+        "experimental.sparse": "linalg", "experimental.sparse.linalg": "lobpcg_standard spsolve",
     },
     "tokens hold nothing, effects being in the order of the program": {
         "lax": "after_all_p create_token_p",

@@ -8,6 +8,6 @@ __getattr__, __dir__ = _on_demand(
     {},
     submodules=(
         "checkify", "compilation_cache", "custom_partitioning", "jet", "layout", "mesh_utils", "multihost_utils", "ode", "pallas", "pjit",
-        "random", "serialize_executable", "shard_map",
+        "random", "serialize_executable", "shard_map", "sparse", "xla_metadata",
     ),
 )  # fmt: skip
