@@ -300,7 +300,7 @@ def temme_table() -> np.ndarray:
 
 
 __all__ = [
-    "EULER", "HALF_LOG_TAU", "STIRLING", "beta", "beta_density", "gamma", "gamma_density", "gamma_kernel",
+    "EULER", "HALF_LOG_TAU", "STIRLING", "beta", "beta_density", "fused", "gamma", "gamma_density", "gamma_kernel",
     "gamma_sign", "log1p_rest", "log_beta",
-    "log_gamma_1p", "sin_pi", "stirling", "temme_table", "total",
+    "log_gamma_1p", "sin_pi", "stirling", "ratio", "temme_table", "total",
 ]  # fmt: skip

@@ -9,25 +9,25 @@ from steno import lax, numpy as jnp
 from steno.api import jit
 from steno.core import dtypes
 from steno.lax.gammas import EULER
-from steno.lax.in_double import polynomial, until, with_derivatives
+from steno.lax.in_double import polynomial, with_derivatives
 from steno.scipy.special.faces import floats, operands, special
 
 Array = Any
 ArrayLike = Any
 
 
+_DEPTH = 110
+
+
 def _fraction(n: Array, x: Array) -> Array:
-    """E_n(x) exp(x) for x >= 1: 1 / (x + n - 1 n / (x + n + 2 - 2 (n + 1) / (x + n + 4 - ...))) (Abramowitz and Stegun 5.1.22), by the
-    algorithm of Lentz."""
-    b0 = x + n
+    """E_n(x) exp(x) for x >= 1: 1 / (x + n - 1 n / (x + n + 2 - 2 (n + 1) / (x + n + 4 - ...))) (Abramowitz and Stegun 5.1.22), from an
+    end that is far enough at 1."""
 
-    def step(k: Array, c: Array, d: Array, f: Array, ratio: Array) -> tuple[Array, ...]:
-        top, b = -k * (n - 1 + k), b0 + 2 * k
-        c, d = b + top / c, 1 / (b + top * d)
-        return c, d, f * (c * d), c * d
+    def step(i: Array, f: Array) -> Array:
+        k = _DEPTH - i.astype(f.dtype)
+        return x + n + 2 * (k - 1) - k * (n - 1 + k) / f
 
-    start = (jnp.full_like(x, 1e300), 1 / b0, 1 / b0, jnp.zeros_like(x))
-    return until(500, lambda c, d, f, ratio: jnp.abs(ratio - 1) > 2e-16, step, start)[2]
+    return 1 / lax.fori_loop(0, _DEPTH, step, x + n + 2 * _DEPTH)
 
 
 def _entire(x: Array, terms: int) -> Array:
@@ -134,7 +134,7 @@ def _sici(x: Array) -> tuple[Array, Array]:
     return jnp.where(x < 0, -si, jnp.where(x == 0, x, si)), ci
 
 
-_si = with_derivatives(lambda x: _sici(x)[0], lambda out, x: jnp.sinc(x / math.pi))
+_si = with_derivatives(lambda x: _sici(x)[0], lambda out, x: jnp.where(x == 0, 1.0, jnp.sin(x) / jnp.where(x == 0, 1.0, x)))
 _ci = with_derivatives(lambda x: _sici(x)[1], lambda out, x: jnp.cos(x) / x)
 
 

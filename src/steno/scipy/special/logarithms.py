@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,8 @@ import numpy as np
 from steno import lax, numpy as jnp
 from steno.api import jit
 from steno.custom_derivatives import custom_jvp
-from steno.lax.in_double import in_double
+from steno.lax.gammas import log1p_rest
+from steno.lax.in_double import in_double, polynomial
 from steno.nn.along_axes import log_softmax as _log_softmax, logsumexp, softmax as _softmax
 from steno.numpy.operands import convert, promoted_inexact, weak_type_of
 from steno.scipy.special.faces import operands, special
@@ -93,13 +95,18 @@ def entr(x: ArrayLike) -> Array:
 def _rel_entr(p: Array, q: Array) -> Array:
     both = (p > 0) & (q > 0)
     v, w = jnp.where(both, p, 1.0), jnp.where(both, q, 1.0)
-    out = jnp.where(both, v * jnp.log(v / w), jnp.where((p == 0) & (q >= 0), 0.0, jnp.inf))
+    near = jnp.abs(v - w) < 0.5 * w
+    log = jnp.where(near, jnp.log1p((v - w) / w), jnp.log(v / w))
+    out = jnp.where(both, v * log, jnp.where((p == 0) & (q >= 0), 0.0, jnp.inf))
     return jnp.where(jnp.isnan(p) | jnp.isnan(q), jnp.nan, out)
 
 
 def _kl_div(p: Array, q: Array) -> Array:
+    """p log(p / q) - p + q; p (r - log(1 + r)) with r = (q - p) / p for q < 2 p."""
     out = _rel_entr(p, q)
-    return jnp.where(jnp.isinf(out), out, out - p + q)
+    near = (p > 0) & (q > 0) & (q < 2 * p)
+    v, w = jnp.where(near, p, 1.0), jnp.where(near, q, 1.0)
+    return jnp.where(near, v * log1p_rest((w - v) / v, w / v), jnp.where(jnp.isinf(out), out, out - p + q))
 
 
 @jit
@@ -124,12 +131,11 @@ def _power_less_1(log: Array, power: Array) -> Array:
 
 
 def _by_power(log: Array, power: Array) -> Array:
-    """d/dk (exp(k l) - 1) / k = (l exp(k l) - (exp(k l) - 1) / k) / k, l**2 / 2 at 0; near that by its series."""
+    """d/dk (exp(k l) - 1) / k = l**2 (t exp(t) - exp(t) + 1) / t**2 with t = k l; near 0 by its series, the sum of t**n / (n! (n + 2))."""
     t = power * log
-    near = jnp.abs(t) < 1e-2
-    u = jnp.where(near, t, 0.0)
-    series = log * log * (0.5 + u * (1 / 3 + u * (1 / 8 + u * (1 / 30 + u * (1 / 144 + u * (1 / 840 + u / 5760))))))
-    k = jnp.where(near, 1.0, power)
+    near = jnp.abs(t) < 1
+    u, k = jnp.where(near, t, 0.0), jnp.where(near, 1.0, power)
+    series = log * log * polynomial(u, [1 / (math.factorial(n) * (n + 2)) for n in range(19)])
     return jnp.where(near, series, (log * jnp.exp(k * log) - jnp.expm1(k * log) / k) / k)
 
 

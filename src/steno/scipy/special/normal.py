@@ -11,6 +11,7 @@ from steno import lax, numpy as jnp
 from steno.api import jit
 from steno.core import dtypes
 from steno.custom_derivatives import custom_jvp
+from steno.lax.gammas import fused
 from steno.lax.in_double import in_double, polynomial, with_derivatives
 from steno.numpy.operands import convert, promoted_inexact, strong, weak_type_of
 from steno.scipy.special.faces import floats, operands, special
@@ -44,18 +45,43 @@ def _exp_square(x: Array, sign: float = 1.0) -> Array:
     return jnp.exp(sign * head * head) * jnp.exp(sign * (v - head) * (v + head))
 
 
+def _gauss(x: Array) -> Array:
+    """exp(-x**2 / 2), as `_exp_square`."""
+    v = jnp.clip(x, -60.0, 60.0)
+    head = jnp.floor(v * 65536) / 65536
+    return jnp.exp(-head * head / 2) * jnp.exp(-(v - head) * (v + head) / 2)
+
+
+def _density(x: Array) -> Array:
+    return _gauss(x) / math.sqrt(2 * math.pi)
+
+
+def _fraction_rest(x: Array) -> Array:
+    """r with 1 / (sqrt(pi) exp(x**2) erfc(x)) = x + r for x >= 2: the continued fraction (7.1.14), from its end."""
+    r = jnp.zeros_like(x)
+    for k in range(120, 0, -1):
+        r = (k / 2) / (x + r)
+    return r
+
+
 def scaled_erfc(x: Array) -> Array:
-    """exp(x**2) erfc(x) in float64. From 2 on by the continued fraction (Abramowitz and Stegun 7.1.14), from its end."""
+    """exp(x**2) erfc(x) in float64."""
     far = x >= 2
     v = jnp.where(far, x, 2.0)
-    f = v
-    for k in range(120, 0, -1):
-        f = v + (k / 2) / f
     near = jnp.where(far, 0.0, x)
-    return jnp.where(far, 1 / (ROOT_PI * f), jnp.where(x < -27, jnp.inf, _exp_square(near) * lax.erfc(near)))
+    by_fraction = 1 / (ROOT_PI * (v + _fraction_rest(v)))
+    return jnp.where(far, by_fraction, jnp.where(x < -27, jnp.inf, _exp_square(near) * lax.erfc(near)))
 
 
-_erfcx = with_derivatives(scaled_erfc, lambda out, x: 2 * x * out - 2 / ROOT_PI)
+def _scaled_slope(out: Array, x: Array) -> Array:
+    """2 x out - 2 / sqrt(pi), which cancel for great x."""
+    far = x >= 2
+    v = jnp.where(far, x, 2.0)
+    r = _fraction_rest(v)
+    return jnp.where(far, -2 / ROOT_PI * r / (v + r), 2 * x * out - 2 / ROOT_PI)
+
+
+_erfcx = with_derivatives(scaled_erfc, _scaled_slope)
 
 
 def _inverse_erfc(y: Array) -> Array:
@@ -79,11 +105,25 @@ def erfcinv(y: ArrayLike) -> Array:
     return _inverse_erfc(y)
 
 
+_ROOT_HALF_LOW = -4.833646656726457e-17
+"""sqrt(1/2) less its float64."""
+
+
+def _tail(x: Array) -> Array:
+    """erfc(x / sqrt(2)), with the rounding error d of the quotient: times 1 - 2 d / (sqrt(pi) exp(z**2) erfc(z)), for z > 0 nearly
+    1 - d (z + sqrt(z**2 + 4 / pi)) (7.1.13)."""
+    root = math.sqrt(0.5)
+    z = jnp.clip(x, -100.0, 100.0) * root
+    low = fused(jnp.clip(x, -100.0, 100.0), jnp.full_like(x, root), -z) + z * (_ROOT_HALF_LOW / root)
+    slope = jnp.where(z > 0, z + jnp.sqrt(z * z + 4 / math.pi), 2 / ROOT_PI * jnp.exp(-z * z))
+    return lax.erfc(z) * (1 - low * slope)
+
+
 def _lower_normal(x: Array) -> Array:
-    return lax.erfc(x / -ROOT_2) / 2
+    return _tail(-x) / 2
 
 
-ndtr_core = with_derivatives(_lower_normal, lambda out, x: _exp_square(x / ROOT_2, -1.0) / math.sqrt(2 * math.pi))
+ndtr_core = with_derivatives(_lower_normal, lambda out, x: _density(x))
 
 
 @jit
@@ -106,13 +146,14 @@ def ndtri(p: ArrayLike) -> Array:
 def _log_lower_normal(x: Array) -> Array:
     far = x < -1
     low, high = jnp.where(far, x, -1.0), jnp.where(far, 0.0, x)
-    return jnp.where(far, jnp.log(scaled_erfc(low / -ROOT_2) / 2) - low * low / 2, jnp.log1p(-lax.erfc(high / ROOT_2) / 2))
+    return jnp.where(far, jnp.log(scaled_erfc(low / -ROOT_2) / 2) - low * low / 2, jnp.log1p(-_tail(high) / 2))
 
 
 def _log_ndtr_slope(out: Array, x: Array) -> Array:
-    """The density over the distribution function, which is 1 in float64 from 9 on."""
-    low = jnp.minimum(x, 9.0)
-    return jnp.where(x < 9, math.sqrt(2 / math.pi) / _erfcx(low / -ROOT_2), jnp.exp(-x * x / 2) / math.sqrt(2 * math.pi))
+    """The density over the distribution function."""
+    far = x < -1
+    low = jnp.where(far, x, -1.0)
+    return jnp.where(far, math.sqrt(2 / math.pi) / _erfcx(low / -ROOT_2), _density(x) / ndtr_core(jnp.where(far, 0.0, x)))
 
 
 log_ndtr_core = with_derivatives(_log_lower_normal, _log_ndtr_slope)
@@ -152,7 +193,18 @@ def _dawson(x: Array) -> Array:
     return jnp.where(a < 0.2, near, jnp.where(a > 1e8, 0.5 / x, jnp.copysign(total / ROOT_PI, x)))
 
 
-@special(lambda out, x: 1 - 2 * x * out, weak=False)
+def _dawson_slope(out: Array, x: Array) -> Array:
+    """1 - 2 x out, which cancel for great x: there by their asymptotic series."""
+    far = jnp.abs(x) > 7
+    y = 1 / jnp.square(jnp.where(far, x, 7.0)) / 2
+    series, coefficient = [0.0], -1.0
+    for k in range(1, 26):
+        coefficient *= 2 * k - 1
+        series.append(coefficient)
+    return jnp.where(far, polynomial(y, series), 1 - 2 * x * out)
+
+
+@special(_dawson_slope, weak=False)
 def dawsn(x: ArrayLike) -> Array:
     """Dawson's integral exp(-x**2) int_0^x exp(t**2) dt."""
     return _dawson(x)
@@ -229,6 +281,16 @@ def erfcx(x: ArrayLike) -> Array:
     return _erfcx(strong(x))
 
 
+def _half_pi_square(v: Array) -> Array:
+    """pi v**2 / 2 less multiples of 2 pi, for v >= 0."""
+    head = jnp.floor(v)
+    part = v - head
+    # v**2 without multiples of 4
+    quarter = (head - 4 * jnp.floor(head / 4)) * head
+    square = jnp.fmod(quarter, 4.0) + 2 * head * part + part * part
+    return math.pi / 2 * (square - 4 * jnp.round(square / 4))
+
+
 def _fresnel(x: Array) -> tuple[Array, Array]:
     """C + i S = (1 + i) / 2 (1 - exp(i pi x**2 / 2) w(sqrt(pi) (1 + i) x / 2)); near 0 by their series (A&S 7.3.22, 7.3.11-13)."""
     a = jnp.abs(x)
@@ -240,12 +302,7 @@ def _fresnel(x: Array) -> tuple[Array, Array]:
         s.append((-1.0) ** k / (math.factorial(2 * k + 1) * (4 * k + 3)))
         c.append((-1.0) ** k / (math.factorial(2 * k) * (4 * k + 1)))
     v = jnp.clip(jnp.where(near, 1.5, a), 0.0, 1e8)
-    head = jnp.floor(v)
-    part = v - head
-    # v**2 / 4 without its integral part
-    quarter = (head - 4 * jnp.floor(head / 4)) * head
-    angle = jnp.fmod(quarter, 4.0) + 2 * head * part + part * part
-    angle = math.pi / 2 * (angle - 4 * jnp.round(angle / 4))
+    angle = _half_pi_square(v)
     re, im = faddeeva(ROOT_PI / 2 * v, ROOT_PI / 2 * v)
     cos, sin = jnp.cos(angle), jnp.sin(angle)
     p, q = 1 - (cos * re - sin * im), -(cos * im + sin * re)
@@ -256,8 +313,8 @@ def _fresnel(x: Array) -> tuple[Array, Array]:
     return jnp.where(a == jnp.inf, half, sine), jnp.where(a == jnp.inf, half, cosine)
 
 
-_fresnel_s = with_derivatives(lambda x: _fresnel(x)[0], lambda out, x: jnp.sin(math.pi / 2 * x * x))
-_fresnel_c = with_derivatives(lambda x: _fresnel(x)[1], lambda out, x: jnp.cos(math.pi / 2 * x * x))
+_fresnel_s = with_derivatives(lambda x: _fresnel(x)[0], lambda out, x: jnp.sin(_half_pi_square(jnp.abs(x))))
+_fresnel_c = with_derivatives(lambda x: _fresnel(x)[1], lambda out, x: jnp.cos(_half_pi_square(jnp.abs(x))))
 
 
 @jit
@@ -277,7 +334,7 @@ def _owens_below(h: Array, a: Array) -> Array:
     for node, weight in zip(_NODES.tolist(), _WEIGHTS.tolist(), strict=True):
         t2 = jnp.square(top * ((node + 1) / 2))
         total = total + weight / 2 * jnp.exp(-h * h * t2 / 2) / (1 + t2)
-    return top * total * _exp_square(h / ROOT_2, -1.0) / (2 * math.pi)
+    return top * total * _gauss(h) / (2 * math.pi)
 
 
 def _owens(h: Array, a: Array) -> Array:
@@ -294,7 +351,7 @@ def _owens(h: Array, a: Array) -> Array:
 
 
 def _owens_by_h(out: Array, h: Array, a: Array) -> Array:
-    return -_exp_square(h / ROOT_2, -1.0) / math.sqrt(2 * math.pi) * lax.erf(a * h / ROOT_2) / 2
+    return -_density(h) * lax.erf(a * h / ROOT_2) / 2
 
 
 def _owens_by_a(out: Array, h: Array, a: Array) -> Array:

@@ -13,7 +13,7 @@ from steno import lax, numpy as jnp
 from steno.api import jit
 from steno.core import dtypes
 from steno.core.config import enable_x64
-from steno.lax.gammas import gamma
+from steno.lax.gammas import fused, gamma, total
 from steno.lax.in_double import converted, until, with_derivatives
 from steno.numpy.operands import promoted_inexact, static
 from steno.scipy.special.faces import operands, special
@@ -91,31 +91,78 @@ def _bessel_of(z: ArrayLike, v: int, n_iter: int) -> Array:
 _bessel_jn = jit(_bessel_of, static_argnums=(1, 2))
 
 
-def _sum_of_terms(ratio: Any, like: Array, limit: int, patience: int) -> Array:
-    """1 + r(0) + r(0) r(1) + ..., until `patience` terms in a row change nothing."""
-
-    def step(n: Array, term: Array, total: Array, more: Array) -> tuple[Array, ...]:
-        term = term * ratio(n - 1)
-        quiet = jnp.abs(term) <= 1e-17 * jnp.abs(total)
-        return term, total + term, jnp.where(quiet, more - 1, float(patience))
-
-    one = jnp.ones_like(like)
-    return until(limit, lambda term, total, more: (more > 0) & (jnp.abs(term) < jnp.inf), step, (one, one, one * patience))[1]
+Number = tuple[Array, Array]  # and what rounding took from it
 
 
-def _hyp1f1_of(a: Array, b: Array, x: Array, patience: int = 2) -> Array:
+def _scaled(x: Number, y: Number) -> Number:
+    high = x[0] * y[0]
+    return total(high, fused(x[0], y[0], -high) + (x[0] * y[1] + x[1] * y[0]))
+
+
+def _divided(x: Number, y: Number) -> Number:
+    high = x[0] / y[0]
+    return high, (fused(-high, y[0], x[0]) + x[1] - high * y[1]) / y[0]
+
+
+def _increased(x: Number, y: Number) -> Number:
+    high, low = total(x[0], y[0])
+    return total(high, low + x[1] + y[1])
+
+
+def _precise_sum(above: list[Number], below: list[Number], v: Number, limit: int) -> Array:
+    """1 + r(0) + r(0) r(1) + ... with r(n) = product of (a + n) / product of (b + n) v / (n + 1), in twice the digits of a float64, as
+    terms may cancel."""
+
+    def step(n: Array, *state: Array) -> tuple[Array, ...]:
+        term, sum_ = state[:2], state[2:4]
+        k = jnp.full_like(v[0], 0) + (n - 1), jnp.zeros_like(v[0])
+        for a in above:
+            term = _scaled(term, _increased(a, k))
+        for b in below:
+            term = _divided(term, _increased(b, k))
+        term = _divided(_scaled(term, v), (k[0] + 1, k[1]))
+        quiet = jnp.abs(term[0]) <= 1e-17 * jnp.abs(sum_[0])
+        return *term, *_increased(sum_, term), jnp.where(quiet, state[4] - 1, 2.0)
+
+    one, none = jnp.ones_like(v[0]), jnp.zeros_like(v[0])
+    start = (one, none, one, none, one * 2)
+    return until(limit, lambda t, _, s, __, more: (more > 0) & (jnp.abs(t) < jnp.inf) & ~jnp.isnan(s), step, start)[2]
+
+
+def _sum_of_terms(above: list[Number], below: list[Number], v: Number, limit: int) -> Array:
+    """The same in float64, until 200 terms in a row change nothing: for derivatives. Where a number above is a negative integer the series
+    ends, but its derivative does not."""
+
+    def step(n: Array, term: Array, sum_: Array, more: Array) -> tuple[Array, ...]:
+        factor = v[0] / n
+        for a in above:
+            factor = factor * (a[0] + (n - 1))
+        for b in below:
+            factor = factor / (b[0] + (n - 1))
+        term = term * factor
+        quiet = jnp.abs(term) <= 1e-17 * jnp.abs(sum_)
+        return term, sum_ + term, jnp.where(quiet, more - 1, 200.0)
+
+    one = jnp.ones_like(v[0])
+    return until(limit, lambda term, _, more: (more > 0) & (jnp.abs(term) < jnp.inf), step, (one, one, one * 200))[1]
+
+
+def _hyp1f1_of(a: Array, b: Array, x: Array, series: Any = _precise_sum) -> Array:
     """The series, after Kummer's transformation for negative x (Abramowitz and Stegun 13.1.2, 13.1.27)."""
     flip = (x < 0) & ~((a <= 0) & (jnp.floor(a) == a))
-    p, v = jnp.where(flip, b - a, a), jnp.where(flip, -x, x)
-    total = _sum_of_terms(lambda n: (p + n) / (b + n) * (v / (n + 1)), x, 2000, patience)
-    out = jnp.where(flip, jnp.exp(x) * total, total)
+    p, low = total(b, -a)
+    p, low, v = jnp.where(flip, p, a), jnp.where(flip, low, 0.0), jnp.where(flip, -x, x)
+    none = jnp.zeros_like(x)
+    out = series([(p, low)], [(b, none)], (v, none), 2000)
+    out = jnp.where(flip, jnp.exp(x) * out, out)
     pole = (b <= 0) & (jnp.floor(b) == b) & ~((a <= 0) & (a >= b) & (jnp.floor(a) == a))
     return jnp.where(pole, jnp.inf, jnp.where(x == 0, 1.0, out))
 
 
-# where a is a negative integer the series ends, but its derivative by a does not
 _hyp1f1 = with_derivatives(
-    _hyp1f1_of, None, None, lambda out, a, b, x: a / b * _hyp1f1(a + 1, b + 1, x), slow=functools.partial(_hyp1f1_of, patience=200)
+    _hyp1f1_of,
+    *(None, None, lambda out, a, b, x: a / b * _hyp1f1(a + 1, b + 1, x)),
+    slow=functools.partial(_hyp1f1_of, series=_sum_of_terms),
 )
 
 
@@ -126,27 +173,30 @@ def hyp1f1(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
     return _hyp1f1(*operands("hyp1f1", a, b, x))
 
 
-def _hyp2f1_of(a: Array, b: Array, c: Array, x: Array, patience: int = 2) -> Array:
+def _hyp2f1_of(a: Array, b: Array, c: Array, x: Array, series: Any = _precise_sum) -> Array:
     """The series; for x < 0 after Pfaff's transformation, for x > 0 after Euler's where c < a + b; Gauss's value at 1 (Abramowitz and
     Stegun 15.1.1, 15.1.20, 15.3.3-5)."""
 
     def natural(v: Array) -> Array:
         return (v <= 0) & (jnp.floor(v) == v)
 
+    def chosen(which: Array, x: Number, y: Number) -> Number:
+        return jnp.where(which, x[0], y[0]), jnp.where(which, x[1], y[1])
+
     ends = natural(a) | natural(b)
     pfaff = (x < 0) & ~ends
     euler = (x > 0) & (c < a + b) & ~ends
-    p = jnp.where(euler, c - a, a)
-    q = jnp.where(pfaff | euler, c - b, b)
-    v = jnp.where(pfaff, x / (x - 1), x)
-    inside = (v < 1) | ends
-    v = jnp.where(inside, v, 0.0)
-    total = _sum_of_terms(lambda n: (p + n) * (q + n) / ((c + n) * (n + 1)) * v, x, 20000, patience)
+    none = jnp.zeros_like(x)
+    p = chosen(euler, total(c, -a), (a, none))
+    q = chosen(pfaff | euler, total(c, -b), (b, none))
+    v = chosen(pfaff, _divided((jnp.where(pfaff, x, -1.0), none), total(jnp.where(pfaff, x, -1.0), -jnp.ones_like(x))), (x, none))
+    inside = (v[0] < 1) | ends
+    sum_ = series([p, q], [(c, none)], chosen(inside, v, (none, none)), 20000)
     base = jnp.where(inside, 1 - x, 1.0)
     factor = jnp.where(pfaff, lax.pow(base, -a), jnp.where(euler, lax.pow(base, c - a - b), 1.0))
     rest = c - a - b
     gauss = jnp.where(rest > 0, gamma(c) / gamma(c - a) * gamma(jnp.where(rest > 0, rest, 1.0)) / gamma(c - b), jnp.inf)
-    out = jnp.where(inside, factor * total, jnp.where(x == 1, gauss, jnp.inf))
+    out = jnp.where(inside, factor * sum_, jnp.where(x == 1, gauss, jnp.inf))
     pole = natural(c) & ~(natural(a) & (a >= c)) & ~(natural(b) & (b >= c))
     out = jnp.where(x == 0, 1.0, jnp.where(pole, jnp.inf, out))
     return jnp.where(jnp.isnan(a + b + c + x), jnp.nan, out)
@@ -155,13 +205,13 @@ def _hyp2f1_of(a: Array, b: Array, c: Array, x: Array, patience: int = 2) -> Arr
 _hyp2f1 = with_derivatives(
     _hyp2f1_of,
     *(None, None, None, lambda out, a, b, c, x: a * b / c * _hyp2f1(a + 1, b + 1, c + 1, x)),
-    slow=functools.partial(_hyp2f1_of, patience=200),
+    slow=functools.partial(_hyp2f1_of, series=_sum_of_terms),
 )
 
 
 @jit
 def hyp2f1(a: ArrayLike, b: ArrayLike, c: ArrayLike, x: ArrayLike) -> Array:
-    """Gauss's hypergeometric function of real x <= 1, infinite beyond, by its series, which near 1 takes long and loses digits.
+    """Gauss's hypergeometric function of real x <= 1, infinite beyond, by its series, which near 1 takes long.
     Derivatives by a, b and c may be differentiated in the forward direction only."""
     return _hyp2f1(*operands("hyp2f1", a, b, c, x))
 
