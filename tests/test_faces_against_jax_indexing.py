@@ -256,3 +256,14 @@ def test_random_indices(seed: int) -> None:
             replaced = x.copy()
             replaced[host] = values
             assert np.array_equal(np.asarray(a.at[idx].set(values)), replaced), idx
+
+
+@pytest.mark.parametrize("shape", [(0,), (3,), (0, 2), (2, 0, 3)])
+def test_no_positions_of_arrays_without_elements(shape):
+    none = np.zeros(0, int)
+    x = np.zeros(shape, np.float32)
+    for index in [none, (..., none), (none[:, None], none), (none, None, slice(None)), (none.reshape(0, 2),)]:
+        if isinstance(index, tuple) and sum(i is not None and i is not Ellipsis for i in index) > len(shape):
+            continue
+        got = jnp.asarray(x)[index]
+        assert got.shape == x[index].shape and got.dtype == x.dtype

@@ -347,18 +347,24 @@ def getitem(
     window = [t for t in tokens if isinstance(t, Slice)]
     before = sum(isinstance(t, Slice) for t in tokens[:position])
     places = [*range(before), *range(before + len(batch), len(window) + len(batch))]
-    out = p.gather_p(
-        x,
-        index_vectors([(t.axis, t.index) for t in gathered], batch),
-        dimension_numbers=lax.GatherDimensionNumbers(
-            tuple(places), tuple(sorted(t.axis for t in tokens if is_advanced(t))), tuple(t.axis for t in gathered)
-        ),
-        slice_sizes=tuple(1 if k not in {t.axis for t in window} else n for k, n in enumerate(x.aval.shape)),
-        indices_are_sorted=bool(indices_are_sorted) or not many,
-        unique_indices=bool(unique_indices) or not many,
-        mode=m,
-        fill_value=fill_value if filling else None,
-    )
+    if 0 in batch:  # nothing of what may be an empty array, of which a gather has no element
+        sizes = dict(zip(places, (x.aval.shape[t.axis] for t in window), strict=True))
+        others = iter(batch)
+        x = lax.slice_in_dim(x, 0, 0, axis=gathered[0].axis)
+        out = lax.reshape(x, tuple(sizes[k] if k in sizes else next(others) for k in range(len(window) + len(batch))))
+    else:
+        out = p.gather_p(
+            x,
+            index_vectors([(t.axis, t.index) for t in gathered], batch),
+            dimension_numbers=lax.GatherDimensionNumbers(
+                tuple(places), tuple(sorted(t.axis for t in tokens if is_advanced(t))), tuple(t.axis for t in gathered)
+            ),
+            slice_sizes=tuple(1 if k not in {t.axis for t in window} else n for k, n in enumerate(x.aval.shape)),
+            indices_are_sorted=bool(indices_are_sorted) or not many,
+            unique_indices=bool(unique_indices) or not many,
+            mode=m,
+            fill_value=fill_value if filling else None,
+        )
     rest: list[Any] = [t for t in tokens if not is_advanced(t)]
     at = sum(not is_advanced(t) for t in tokens[:position])
     return _new_axes(out, [*rest[:at], *batch, *rest[at:]])
