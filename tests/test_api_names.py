@@ -21,7 +21,7 @@ PYTHON = Path(os.environ.get("STENO_JAX_PYTHON", ROOT / ".venv-jax" / "bin" / "p
 TOOL = ROOT / "tools" / "api_table.py"
 # written elsewhere
 LATER = (
-    "jax.experimental.sparse", "jax.example_libraries", "jax.image", "jax.scipy", "jax.experimental.random", "jax.numpy.from",
+    "jax.experimental.sparse",
 )  # fmt: skip
 _spec = importlib.util.spec_from_file_location("api_table", TOOL)
 assert _spec is not None and _spec.loader is not None

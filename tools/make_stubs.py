@@ -472,7 +472,7 @@ def public(module: types.ModuleType) -> list[str]:
         return ["Array", "ArrayLike", "DTypeLike", "ExtendedDType", "SupportsDType"]
     listed = JAX_NAMES.get(module.__name__, set())
     own = [n for n in getattr(module, "__all__", ()) if not n.startswith("_") and not isinstance(getattr(module, n), types.ModuleType)]
-    return sorted({n for n in listed if hasattr(module, n)} | {*own})
+    return sorted({n for n in listed if hasattr(module, n) or _exists(f"{module.__name__}.{n}")} | {*own})
 
 
 def faces() -> list[str]:

@@ -1,8 +1,7 @@
 # Made by `make stubs`.
-from typing import Any
-
 from steno.core.dtypes import KeyDType
 from steno.typing import Array, ArrayLike, DTypeLike
+from typing import Any
 
 Key: Any
 def PRNGKey(seed: int | ArrayLike, *, impl: Any = ...) -> Array: ...

@@ -15,6 +15,7 @@ from steno.core.op import OPS, Op
 for _package in (steno.ops, steno.transforms):
     for _module in pkgutil.iter_modules(_package.__path__):
         importlib.import_module(f"{_package.__name__}.{_module.name}")
+importlib.import_module("steno.lax.incomplete")
 
 _OTHER_NAMES = {"add_jaxvals": "add_any", "remat": "remat2", "linear_solve": "custom_linear_solve", "empty2": "empty_ref"}
 
