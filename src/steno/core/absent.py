@@ -129,6 +129,22 @@ REASONS: Final[dict[str, str]] = {
 """`interpreters.ad.jvp` --> why there is no such name."""
 
 DIFFERENCES: Final[dict[str, str]] = {
+    "custom_gradient": "`remat` and `with_accums` are refused",
+    "reshard": "known arrays only say that they lie so, traced ones say nothing",
+    "distributed.initialize": "there is one process: a greater `num_processes` is refused",
+    "experimental.layout.Layout": "axes lie in memory in the order of C: others are refused",
+    "experimental.sparse.sparsify": "`use_tracer=True` is refused, and so are ops whose result is not sparse",
+    "export.export": "programs are for the CPU, of known shapes; `mlir_module` is refused",
+    "lax.approx_max_k": "exact; the whole axis, in order, with `aggregate_to_topk=False`",
+    "lax.approx_min_k": "exact; the whole axis, in order, with `aggregate_to_topk=False`",
+    "lax.composite": "its calls are those of a jitted function of that name, and have derivatives",
+    "lax.dce_sink": "what has no effect may be dropped all the same",
+    "lax.gather": "the mode 'one_hot' is refused",
+    "lax.rng_uniform": "other numbers than XLA's",
+    "lax.scaled_dot": "operands are scaled in `preferred_element_type`; it has derivatives",
+    "lax.with_sharding_constraint": "known arrays only say that they lie so, traced ones say nothing",
+    "profiler.start_trace": "writes a Chrome trace",
+    "profiler.trace": "writes a Chrome trace",
     "numpy.fromfile": "raises NotImplementedError, and so does JAX's",
     "numpy.fromiter": "raises NotImplementedError, and so does JAX's",
     "Array": "it lies whole in one memory; what is computed says that it lies on the first device, but for pmap, shard_map, reshard",
