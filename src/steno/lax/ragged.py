@@ -88,6 +88,7 @@ def ragged_dot_general(
     numbers = ((lc, rc), (lb, rb))
     _check_shapes(fun, x.shape, y.shape, numbers)
     if ragged[0] in lb:
+        _sizes_for(fun, sizes, [x.shape[d] for d in lb[: lb.index(ragged[0])]], None)
         return dot_general(x, y, numbers, precision, out)
     out = out or dtypes.result_type(x, y)
     # all kinds of axes side by side: batch, own (before the ragged one, after it), contracted
@@ -144,9 +145,9 @@ def _sizes_for(fun: str, sizes: Any, prefix: list[int], groups: int | None) -> A
     """The sizes with all their axes. TypeError if they do not fit."""
     if sizes.ndim not in (1, len(prefix) + 1) or (sizes.ndim > 1 and list(sizes.shape[:-1]) != prefix):
         wanted = groups if groups is not None else sizes.shape[-1] if sizes.ndim else 1
-        raise TypeError(f"{fun}: expected group_sizes to have shape {(*prefix, wanted)} or {(wanted,)}, got {sizes.shape}")
+        raise TypeError(f"{fun}: expected group_sizes to have shape {(*prefix, wanted)}, got {sizes.shape}; of rank 1 it holds for all")
     if groups is not None and sizes.shape[-1] != groups:
-        raise TypeError(f"{fun}: the rhs group dimension has the size {groups}, but there are {sizes.shape[-1]} group_sizes")
+        raise TypeError(f"{fun}: expected rhs group dimension size to be {sizes.shape[-1]}, got {groups}: there is one for each group size")
     return full(prefix, 1, sizes.dtype)[..., None] * sizes if sizes.ndim == 1 and prefix else sizes
 
 

@@ -82,7 +82,8 @@ def _typ_of(op: str) -> Any:
         rank = len(dn.update_window_dims) + max(indices.ndim, 1) - 1
         if updates.ndim != rank:
             raise TypeError(
-                f"{op}: updates must have {rank} axes (of the indices but the last, and of the window), got shape {updates.shape}"
+                f"{op}: updates must be of rank {rank} (the axes of the indices but the last, and those of the window), got shape "
+                f"{updates.shape}"
             )
         check_axes(op, "update_window_dims", dn.update_window_dims, updates.ndim)
         check_geometry(op, x, indices, list(dn._asdict().items())[1:])

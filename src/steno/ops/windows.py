@@ -195,10 +195,10 @@ def joint_axes(operand: Axes, indices: Axes, d: int, k: int) -> tuple[Axes, Axes
     return tuple(a for a, _ in pairs), tuple(b for _, b in pairs)
 
 
-def check_axes(op: str, name: str, axes: Sequence[int], rank: int, ordered: bool = True) -> None:
-    """TypeError unless `axes` are distinct, in [0, rank), and ascending if `ordered`."""
+def check_axes(op: str, name: str, axes: Sequence[int], rank: int, ordered: bool = True, what: str = "set") -> None:
+    """TypeError unless `axes`, a set or what else it is, are distinct, in [0, rank), and ascending if `ordered`."""
     if any(not 0 <= a < rank for a in axes):
-        raise TypeError(f"{op}: Invalid {name} set in {op} op; valid range is [0, {rank}), got {tuple(axes)}")
+        raise TypeError(f"{op}: Invalid {name} {what} in {op} op; valid range is [0, {rank}), got {tuple(axes)}")
     if len(set(axes)) != len(axes):
         raise TypeError(f"{op}: {name} in {op} op must not repeat, got {tuple(axes)}")
     if ordered and list(axes) != sorted(axes):
@@ -213,8 +213,8 @@ def check_geometry(op: str, x: ShapedArray, indices: ShapedArray, dimensions: Se
         raise ValueError(f"{op}: indices must have an integer type, got {dtypes.name(indices.dtype)}")
     if indices.ndim < 1:
         raise TypeError(f"{op}: indices must have an axis of index vectors, the last one; got a scalar")
-    for (name, axes), rank, ordered in zip(dimensions, (x.ndim, x.ndim, x.ndim, indices.ndim - 1), (True, False, True, False), strict=True):
-        check_axes(op, name, axes, rank, ordered)
+    for k, (name, axes) in enumerate(dimensions):
+        check_axes(op, name, axes, x.ndim if k < 3 else indices.ndim - 1, k in (0, 2), "mapping" if k == 1 else "set")
     for name, axes in dimensions[:2]:
         if set(axes) & set(batching):
             raise TypeError(f"{op}: {name} and {batching_name} in {op} op must be disjoint, got {axes} and {batching}")
