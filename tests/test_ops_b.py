@@ -157,7 +157,7 @@ KEYS = random.key_aval((3,))
         bad(gather.gather, ValueError, "integer type", X, aval((3, 1)),
             dimension_numbers=G((1,), (0,), (0,)), slice_sizes=(1, 4), **GATHER),
         bad(gather.gather, TypeError, "got a scalar", X, N, dimension_numbers=G((0,), (0,), (0,)), slice_sizes=(1, 4), **GATHER),
-        bad(scatter.scatter_add, TypeError, "updates must be of rank 2", X, AT, aval((3, 4, 1)), dimension_numbers=D((1,), (0,), (0,)), **SCATTER),
+        bad(scatter.scatter_add, TypeError, "must be of rank 2", X, AT, aval((3, 4, 1)), dimension_numbers=D((1,), (0,), (0,)), **SCATTER),
         bad(scatter.scatter_add, TypeError, "Bounds of the scatter", X, aval((2, 1), "int32"), X,
             dimension_numbers=D((1,), (0,), (0,)), **SCATTER),
         bad(scatter.scatter_add, TypeError, "Bounds of the window", X, AT, aval((3, 5)), dimension_numbers=D((1,), (0,), (0,)), **SCATTER),
