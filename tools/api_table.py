@@ -260,7 +260,7 @@ def parameter_difference(wanted: str, got: str) -> str | None:
     order = [n for n, k in there if k in "pe"]
     mine = [n for n, k in here if k in "pe"]
     if "a" not in catch_all and len(mine) < len(order):
-        rest = [n for n in order[len(mine) :] if n not in lost]
+        rest = [n for n in order[len(mine) :] if n not in lost and not n.startswith("_")]
         if rest:
             said.append("by keyword only: " + ", ".join(f"`{n}`" for n in rest))
     shared = [n for n in order if n in positional]
