@@ -303,3 +303,17 @@ def test_made_on_a_device() -> None:
     assert all(y.committed and y.device is device for y in made) and not jnp.zeros(2).committed
     with pytest.raises(ValueError, match="Device"):
         jnp.zeros(2, device="somewhere")
+
+
+def test_shapes_and_dtypes_at_the_edge() -> None:
+    assert jnp.broadcast_shapes(2, (3, 1)) == (3, 2)
+    for bad, error in (((2,), 3), ValueError), (((1, -1),), TypeError):
+        with pytest.raises(error, match="broadcast"):
+            jnp.broadcast_shapes(*bad)
+    assert jnp.linspace(jnp.ones((2, 2)), 2, 1, retstep=True)[1].shape == ()
+    assert jnp.unwrap(jnp.ones((0,), "int16")).dtype == "float32"
+    assert jax.jit(lambda x: jnp.iscomplexobj([x]))(1j) and not jnp.iscomplexobj([1, [2.0]])
+    x = jnp.geomspace(jnp.array(-6.3, "bfloat16"), jnp.array(-30.0, "bfloat16"), 7)
+    np.testing.assert_allclose(x.astype("float32"), np.geomspace(-6.3125, -30, 7), rtol=2**-8)
+    with pytest.raises(ValueError, match="invalid entry"):
+        jnp.ravel_multi_index((jnp.array([3]), jnp.array([-1])), (3, 1))

@@ -31,15 +31,19 @@ from steno.lax.operands import (
 
 
 def broadcast_shapes(*shapes: Sequence[int]) -> Shape:
-    """The shape NumPy's broadcasting gives. ValueError if the shapes do not fit."""
+    """The shape NumPy's broadcasting gives; a number is the shape of a vector. ValueError if the shapes do not fit, TypeError for negative
+    sizes."""
     if not shapes:
         return ()
-    rank = max(map(len, shapes))
+    given = [(s,) if isinstance(s, int | np.integer) else tuple(s) for s in shapes]
+    rank = max(map(len, given))
     out = []
-    for sizes in zip(*((1,) * (rank - len(s)) + tuple(s) for s in shapes), strict=True):
+    for sizes in zip(*((1,) * (rank - len(s)) + s for s in given), strict=True):
         wide = {n for n in sizes if n != 1}
+        if any(n < 0 for n in wide):
+            raise TypeError(f"broadcast_shapes: sizes must not be negative, got shapes {', '.join(map(str, given))}")
         if len(wide) > 1:
-            raise ValueError(f"shapes {', '.join(str(tuple(s)) for s in shapes)} cannot be broadcast together")
+            raise ValueError(f"Incompatible shapes for broadcasting: {', '.join(map(str, given))}")
         out.append(wide.pop() if wide else 1)
     return tuple(out)
 

@@ -567,7 +567,7 @@ def linspace(
     a, b = broadcast_to(a, shape), broadcast_to(b, shape)
     axis = canonical_axis(axis, len(shape) + 1)
     gaps = num - 1 if endpoint else num
-    step = lax.div(lax.sub(b, a), convert(gaps, compute)) if gaps > 0 else lax.full_like(a, np.nan)
+    step = lax.div(lax.sub(b, a), convert(gaps, compute)) if gaps > 0 else lax.full((), np.nan, compute)
     if num == 0:
         out = lax.full((0, *shape), 0, compute)
     elif num == 1:
@@ -593,6 +593,11 @@ def linspace(
     return (out, step) if retstep else out
 
 
+def _wide(dtype: Any) -> Any:
+    """float32 for narrower floats."""
+    return dtypes.float32 if dtypes.itemsize_bits(dtype) < 32 else dtype
+
+
 def logspace(
     start: ArrayLike,
     stop: ArrayLike,
@@ -602,11 +607,11 @@ def logspace(
     dtype: DTypeLike | None = None,
     axis: int = 0,
 ) -> Array:
-    """`base` to the powers of `linspace(start, stop)`."""
+    """`base` to the powers of `linspace(start, stop)`, at least as float32 inside."""
     d = check_dtype(dtype, "logspace")
     if d is None:
         d = dtypes.to_inexact(dtypes.result_type(start, stop))
-    compute = dtypes.to_inexact(d)
+    compute = _wide(dtypes.to_inexact(d))
     exponents = linspace(start, stop, num, endpoint, dtype=compute, axis=axis)
     b = convert(as_array("logspace", base), compute)
     return convert(lax.pow(broadcast_to(b, exponents.shape) if b.ndim else b, exponents), d)
@@ -615,11 +620,11 @@ def logspace(
 def geomspace(
     start: ArrayLike, stop: ArrayLike, num: int = 50, endpoint: bool = True, dtype: DTypeLike | None = None, axis: int = 0
 ) -> Array:
-    """`num` values in equal ratios from start to stop, along a new axis."""
+    """`num` values in equal ratios from start to stop, along a new axis, at least as float32 inside."""
     d = check_dtype(dtype, "geomspace")
     if d is None:
         d = dtypes.to_inexact(dtypes.result_type(start, stop))
-    compute = dtypes.to_inexact(d)
+    compute = _wide(dtypes.to_inexact(d))
     a, b = (convert(x, compute) for x in arrays("geomspace", start, stop))
     shape = lax.broadcast_shapes(a.shape, b.shape)
     a, b = broadcast_to(a, shape), broadcast_to(b, shape)

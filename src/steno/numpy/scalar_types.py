@@ -177,6 +177,8 @@ def iscomplexobj(x: Any) -> bool:
     """Whether the dtype is complex."""
     if x is None:
         return False
+    if isinstance(x, list | tuple):
+        return any(map(iscomplexobj, x))
     try:
         return dtypes.kind(type_of(x)[0]) == "c"
     except TypeError:

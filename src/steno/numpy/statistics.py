@@ -612,11 +612,11 @@ def unwrap(p: ArrayLike, discont: ArrayLike | None = None, axis: int = -1, perio
     x = as_array("unwrap", p)
     if dtypes.is_complex(x.aval.dtype):
         raise ValueError(f"unwrap: expected a real dtype, got {dtypes.name(x.aval.dtype)}")
-    if x.shape[axis] == 0:
-        return x
     d = dtypes.result_type(x, period) if isinstance(period, int) else dtypes.to_inexact(dtypes.result_type(x, period))
     x = convert(x, d)
     k = canonical_axis(axis, x.ndim)
+    if x.shape[k] == 0:
+        return x
     steps = diff(x, axis=k)
     if dtypes.is_integer(d):
         half = e.floor_divide(period, 2)

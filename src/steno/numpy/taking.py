@@ -403,7 +403,7 @@ def ravel_multi_index(
     if mode == "raise":
         hosts = [static("ravel_multi_index", x, "multi_index") for x in xs]
         if any(np.any((h < 0) | (h >= d)) for h, d in zip(hosts, dims, strict=True)):
-            raise ValueError(f"ravel_multi_index: indices must lie within {dims}, got {hosts}")
+            raise ValueError(f"invalid entry in coordinates array: indices must lie within {dims}, got {hosts}")
     elif mode == "ignore":
         pass
     elif mode == "clip":
