@@ -39,7 +39,9 @@ TAIL = """
 lgamma and digamma cross zero: for results below 1 their errors are in units in the last place of 1. Those of digamma are below 6 for
 positive arguments; for negative ones two numbers as great as log|x| may cancel.
 
-Not there, as they need loops: igamma, igammac and their derivatives, betainc, polygamma, zeta, random_gamma_grad.
+Not there, as they need loops: igamma, igammac and their derivatives, betainc (`lax/incomplete.py`), `random_gamma_grad`
+(`lax/gamma_derivative.py`), and most of `scipy.special`. They are made of elementary functions in float64 and rounded to the dtype of
+their operands: [special.md](special.md) has their errors.
 """
 
 

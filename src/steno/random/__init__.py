@@ -3,7 +3,8 @@
 they pass through.
 
 A key is a typed key array (`key`) or, as in older programs, its uint32 words (`PRNGKey`); functions that make keys return them in the form
-they got. The generators are threefry2x32, which is the default, rbg and unsafe_rbg (see `steno.ops.random`)."""
+they got. The generators are threefry2x32, which is the default, threefry4x32, philox2x32, philox4x32, rbg and unsafe_rbg (see
+`steno.ops.random`), and those that `steno.extend.random.define_prng_impl` makes."""
 
 from typing import Any as _Any, NewType as _NewType
 
