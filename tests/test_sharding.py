@@ -262,6 +262,20 @@ def test_axes_of_another_type(eight_devices):
             steno.sharding.explicit_axes(lambda v: v)(x)
 
 
+def test_hints_are_accepted(eight_devices):
+    names = ("compute_on", "overlap", "scheduling_groups", "topologies")
+    compute_on, overlap, groups, topologies = (importlib.import_module(f"steno.experimental.{n}") for n in names)
+    f = compute_on.compute_on(compute_type="device_host", out_memory_spaces=steno.memory.Space.Host)(lambda x: x + 1)
+    assert f(1.0) == 2 and groups.scheduling_group("a")(lambda x: x + 1)(1.0) == 2
+    assert overlap.program_order(enforce=True)(lambda x: x + 1)(1.0) == 2
+    with pytest.raises(ValueError, match="compute type"):
+        compute_on.compute_on(lambda x: x, compute_type="moon", out_memory_spaces=None)
+    topology = topologies.get_attached_topology()
+    assert topologies.make_mesh(topology, (2, 4), ("x", "y")).size == 8 == len(topologies.get_topology_desc().devices)
+    with pytest.raises(ValueError, match="needs 4 devices"):
+        topologies.make_mesh(topology, (4,), ("x",))
+
+
 def test_custom_partitioning_keeps_its_rules():
     cp = importlib.import_module("steno.experimental.custom_partitioning")
     f = cp.custom_partitioning(lambda x, n: n * x**2, static_argnums=(1,))

@@ -41,16 +41,16 @@ _BY_REASON: Final[dict[str, dict[str, str]]] = {
         "extend.backend": "backend_xla_version get_compile_options register_backend_factory register_backend_cache",
         "extend.sharding": "GSPMDSharding get_hlo_sharding_from_serialized_proto get_op_sharding_from_serialized_proto "
         "get_serialized_proto_from_hlo_sharding",
-        "experimental": "scheduling_groups roofline overlap profiler",
+        "experimental": "roofline profiler",
         "lib": "xla_client xla_bridge xla_extension",
     },
     _DEVICES: {
-        "experimental": "colocated_python topologies transfer array_serialization",
+        "experimental": "colocated_python transfer array_serialization",
         "experimental.custom_partitioning": "custom_partitioning_p",
         "": "thread_resources",
     },
     _ACCELERATOR: {
-        "experimental": "mosaic rnn thunky compute_on",
+        "experimental": "mosaic rnn thunky",
         "experimental.pallas": "BoundedSlice CompilerParams Indirect estimate_cost fuser get_global kernel mosaic_gpu ops select_ref "
         "semaphore semaphore_read semaphore_signal semaphore_wait tpu tpu_sc triton",
         "extend": "pallas",
@@ -129,6 +129,9 @@ REASONS: Final[dict[str, str]] = {
 """`interpreters.ad.jvp` --> why there is no such name."""
 
 DIFFERENCES: Final[dict[str, str]] = {
+    "experimental.compute_on.compute_on": "a jitted function, which runs where all do",
+    "experimental.overlap.program_order": "the function itself",
+    "experimental.scheduling_groups.scheduling_group": "a jitted function",
     "custom_gradient": "`remat` and `with_accums` are refused",
     "reshard": "known arrays only say that they lie so, traced ones say nothing",
     "distributed.initialize": "there is one process: a greater `num_processes` is refused",

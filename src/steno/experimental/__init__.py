@@ -7,7 +7,8 @@ __getattr__, __dir__ = _on_demand(
     __name__,
     {},
     submodules=(
-        "checkify", "compilation_cache", "custom_partitioning", "jet", "layout", "mesh_utils", "multihost_utils", "ode", "pallas", "pjit",
-        "random", "serialize_executable", "shard_map", "sparse", "xla_metadata",
+        "checkify", "compilation_cache", "compute_on", "custom_partitioning", "jet", "layout", "mesh_utils", "multihost_utils", "ode",
+        "overlap", "pallas", "pjit", "random", "scheduling_groups", "serialize_executable", "shard_map", "sparse", "topologies",
+        "xla_metadata",
     ),
 )  # fmt: skip
