@@ -25,7 +25,7 @@ from steno.core.errors import NonConcreteBooleanIndexError
 from steno.core.record import record
 from steno.core.trace import JitTracer
 from steno.lax import records as p
-from steno.numpy import dslice, elementwise as e
+from steno.numpy import elementwise as e
 from steno.numpy.operands import Array, ArrayImpl, Shape, Tracer, broadcast_shapes, broadcast_to, convert, from_host
 
 
@@ -166,7 +166,7 @@ def _normal(x: Any, position: int) -> Any:
         return bool(x)
     if isinstance(x, np.integer):
         return int(x)
-    if type(x) is dslice.Slice:
+    if _by_size(x):
         return x.as_slice()
     if isinstance(x, str):
         raise TypeError(f"JAX does not support string indexing, got {x!r}")
@@ -281,20 +281,25 @@ def batch_shape(tokens: Sequence[Token]) -> Shape:
     return broadcast_shapes(*(t.index.shape for t in tokens if isinstance(t, Vector)))
 
 
+def _by_size(x: Any) -> bool:
+    """Whether an item of an index was made by `ds`, whose module few programs import."""
+    return type(x).__module__ == "steno.numpy.dslice"
+
+
 def moving(idx: Any) -> bool:
     """Whether an index has a `ds` of a start that is an array."""
-    return any(type(v) is dslice.Slice and v.is_dynamic_start for v in (idx if isinstance(idx, tuple) else (idx,)))
+    return any(_by_size(v) and v.is_dynamic_start for v in (idx if isinstance(idx, tuple) else (idx,)))
 
 
 def pieces(shape: Shape, idx: Any) -> tuple[list[Any], list[int], tuple[Any, ...]]:
     """An index with a `moving` part taken apart: the starts and sizes of a piece of the array, and the index to go on with in there."""
     items = list(idx) if isinstance(idx, tuple) else [idx]
-    takes = [_axes_of(x if type(x) is dslice.Slice else _normal(x, k)) for k, x in enumerate(items)]
+    takes = [_axes_of(x if _by_size(x) else _normal(x, k)) for k, x in enumerate(items)]
     dots = next((k for k, x in enumerate(items) if x is Ellipsis), len(items))
     starts: list[Any] = [0] * len(shape)
     sizes = list(shape)
     for k, x in enumerate(items):
-        if type(x) is dslice.Slice and x.is_dynamic_start:
+        if _by_size(x) and x.is_dynamic_start:
             axis = sum(takes[:k]) if k < dots else len(shape) - sum(takes[k:])
             if not 0 <= axis < len(shape):
                 raise IndexError(f"Too many indices: array is {len(shape)}-dimensional, but {sum(takes)} were indexed")
