@@ -208,6 +208,7 @@ def test_quotients_and_remainders_of_special_values() -> None:
         for r, expected in ((jnp.remainder(x, y), np.remainder(x, y)), (jnp.divmod(x, y)[1], np.divmod(x, y)[1])):
             assert [str(v) for v in np.asarray(r)] == [str(v) for v in expected]
     for at, by in ((0.0, 2.0), (0.0, -2.0), (-2.0, 2.0), (4.0, -2.0)):
+        assert jax.grad(jnp.floor_divide)(at, by) == 0.0
         assert jax.grad(lambda v, by=by: jnp.remainder(v, by))(at) == 1.0
 
 

@@ -614,7 +614,7 @@ def _floor_divide_floats(x: Any, y: Any) -> Array:
     it, where Python's `//` is NaN or -1 for infinities."""
     zero = const(0, x.aval.dtype)
     own = p.or_p(p.eq_p(p.add_p(x, x), x), p.eq_p(p.add_p(y, y), y))
-    return where(own, p.div_p(x, y), p.add_p(_divmod_floats(x, y)[0], zero))  # -1 // -3 is 0, not -0
+    return where(own, p.floor_p(p.div_p(x, y)), p.add_p(_divmod_floats(x, y)[0], zero))  # -1 // -3 is 0, not -0
 
 
 def _zeros_signed(rest: Any, y: Any) -> Array:
