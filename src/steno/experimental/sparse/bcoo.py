@@ -174,7 +174,17 @@ def whole_batch(mat: BCOO) -> tuple[Array, Array]:
 
 def within(indices: Array, sizes: Shape) -> Array:
     """Which positions (..., n_sparse) are no padding."""
-    return (indices < jnp.array(sizes, indices.dtype)).all(-1)
+    inside = jnp.ones(indices.shape[:-1], bool)
+    for k, n in enumerate(sizes):
+        inside &= indices[..., k] < n
+    return inside
+
+
+def padded(indices: Array, outside: Array, sizes: Sequence[int]) -> Array:
+    """Positions (..., n_sparse), those that are `outside` (...) as padding."""
+    if not sizes:
+        return indices
+    return jnp.stack([jnp.where(outside, n, indices[..., k]) for k, n in enumerate(sizes)], -1)
 
 
 def columns(indices: Array) -> tuple[Array, ...]:
@@ -307,7 +317,7 @@ def _sum_duplicates(mat: BCOO, nse: int | None, remove_zeros: bool) -> BCOO:
         kept = within(indices, mat.sizes)
         if remove_zeros:
             kept &= (data != 0).any(tuple(range(1, data.ndim)))
-        rows = jnp.where(kept[:, None], indices, sizes) if mat.n_sparse else indices
+        rows = padded(indices, ~kept, mat.sizes)
         order = _order(rows) if mat.n_sparse else jnp.argsort(~kept, stable=True)
         rows, kept = rows[order], kept[order]
         begins = (_begins(rows) if mat.n_sparse else jnp.arange(mat.nse) == 0) & kept
@@ -396,7 +406,7 @@ def _sparse_to_dense(mat: BCOO) -> BCOO:
     """The last sparse axis becomes the first dense one."""
     data, indices = whole_batch(mat)
     n = mat.sizes[-1]
-    own = indices[..., -1:] == jnp.arange(n, dtype=indices.dtype)
+    own = indices[..., -1:] == lax.broadcasted_iota(indices.dtype, (*indices.shape[:-1], n), indices.ndim - 1)
     own = own.reshape(own.shape + (1,) * mat.n_dense)
     wide = jnp.where(own, jnp.expand_dims(data, mat.n_batch + 1), 0)
     return made(wide, indices[..., :-1], mat.shape, mat.indices_sorted, False)
@@ -408,11 +418,8 @@ def _sparse_to_batch(mat: BCOO) -> BCOO:
     b, n = mat.n_batch, mat.sizes[0]
     own = lax.broadcasted_iota(indices.dtype, (*mat.shape[:b], n, mat.nse, 1), b) == jnp.expand_dims(indices[..., :1], b)
     rest = jnp.expand_dims(indices[..., 1:], b)
-    rest = (
-        jnp.where(own, rest, jnp.array(mat.sizes[1:], indices.dtype))
-        if mat.n_sparse > 1
-        else jnp.zeros((*own.shape[:-1], 0), indices.dtype)
-    )
+    rest = jnp.broadcast_to(rest, (*own.shape[:-1], mat.n_sparse - 1))
+    rest = padded(rest, ~own[..., 0], mat.sizes[1:])
     wide = jnp.where(own.reshape(own.shape[:-1] + (1,) * mat.n_dense), jnp.expand_dims(data, b), 0)
     return made(wide, rest, mat.shape, False, mat.unique_indices and mat.n_sparse > 1)
 

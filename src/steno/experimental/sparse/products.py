@@ -13,6 +13,7 @@ from steno.experimental.sparse.bcoo import (
     bcoo_update_layout,
     elements,
     made,
+    padded,
     scattered,
     selected,
     whole_batch,
@@ -82,7 +83,7 @@ def _dense_product(lhs: BCOO, rhs: Array, numbers: tuple[Dims, Dims, Dims, Dims]
     def one(data: Array, indices: Array, r: Array) -> Array:
         met = elements(r, selected(indices, contracted)) if contracted else r[None]
         if contracted and not kept and data.ndim == 1:  # a row times a matrix
-            return jnp.tensordot(jnp.where(within(indices, lhs.sizes), data, 0), met, 1)
+            return jnp.tensordot(jnp.where(within(indices, lhs.sizes), data, 0), met, 1, precision="highest")
         wide = data.reshape(data.shape + (1,) * len(rest)) * met.reshape(met.shape[:1] + (1,) * (data.ndim - 1) + met.shape[1:])
         if not kept:
             wide = jnp.where(within(indices, lhs.sizes).reshape(-1, *(1,) * (wide.ndim - 1)), wide, 0) if lhs.n_sparse else wide
@@ -128,7 +129,7 @@ def _sparse_product(lhs: BCOO, rhs: BCOO, numbers: tuple[Dims, Dims, Dims, Dims]
         free = [selected(i, lf), selected(j, rf).astype(i.dtype)]
         n, m = x.shape[0], y.shape[0]
         wide = [jnp.repeat(free[0], m, axis=0), jnp.tile(free[1], (n, 1))]
-        return data, jnp.where(meet[:, None], jnp.concatenate(wide, -1), jnp.array(sizes, i.dtype))
+        return data, padded(jnp.concatenate(wide, -1), ~meet, sizes)
 
     shape = (*left.shape[: left.n_batch], *sizes)
     out = made(*over_batch(one, left.n_batch)(*whole_batch(left), *whole_batch(right)), shape)
@@ -193,7 +194,7 @@ def bcoo_multiply_sparse(lhs: BCOO, rhs: BCOO) -> BCOO:
         meet = _pairs(lambda a, b: (a == b).all(-1), i, j) & _pairs(lambda a, b: a & b, within(i, left.sizes), within(j, left.sizes))
         data = _pairs(lambda a, b: a * b, x.astype(dtype), y.astype(dtype))
         data = jnp.where(meet.reshape(meet.shape + (1,) * (data.ndim - 1)), data, 0)
-        return data, jnp.where(meet[:, None], jnp.repeat(i, y.shape[0], axis=0), jnp.array(left.sizes, i.dtype))
+        return data, padded(jnp.repeat(i, y.shape[0], axis=0), ~meet, left.sizes)
 
     data, indices = over_batch(one, n_batch)(*whole_batch(left), *whole_batch(right))
     return made(data, indices, lhs.shape, unique_indices=left.unique_indices and right.unique_indices)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from steno import lax, numpy as jnp
-from steno.experimental.sparse.bcoo import BCOO, bcoo_transpose, bcoo_update_layout, made, selected, whole_batch, within
+from steno.experimental.sparse.bcoo import BCOO, bcoo_transpose, bcoo_update_layout, made, padded, selected, whole_batch, within
 from steno.experimental.sparse.util import over_batch
 from steno.numpy.operands import canonical_axes
 
@@ -17,10 +17,6 @@ Array = Any
 def _kinds(mat: BCOO) -> tuple[int, int]:
     """Where the sparse axes begin and end."""
     return mat.n_batch, mat.n_batch + mat.n_sparse
-
-
-def _padded(indices: Array, outside: Array, sizes: Sequence[int]) -> Array:
-    return jnp.where(outside[..., None], jnp.array(tuple(sizes), indices.dtype), indices)
 
 
 def bcoo_broadcast_in_dim(mat: BCOO, *, shape: Sequence[int], broadcast_dimensions: Sequence[int], sharding: Any = None) -> BCOO:
@@ -58,7 +54,7 @@ def bcoo_broadcast_in_dim(mat: BCOO, *, shape: Sequence[int], broadcast_dimensio
         parts.append(jnp.broadcast_to(jnp.tile(jnp.arange(n, dtype=indices.dtype), count), indices.shape[:-1]))
     sizes = shape[n_batch:first_dense]
     new = jnp.stack(parts, -1) if parts else jnp.zeros((*indices.shape[:-1], 0), indices.dtype)
-    return made(data, _padded(new, outside, sizes) if parts else new, shape, False, mat.unique_indices)
+    return made(data, padded(new, outside, sizes), shape, False, mat.unique_indices)
 
 
 def bcoo_concatenate(operands: Sequence[BCOO], *, dimension: int) -> BCOO:
@@ -78,7 +74,7 @@ def bcoo_concatenate(operands: Sequence[BCOO], *, dimension: int) -> BCOO:
     sizes = shape[b:d]
     for m in mats:
         x, i = whole_batch(m)
-        i = _padded(i, ~within(i, m.sizes), sizes) if m.n_sparse else i
+        i = padded(i, ~within(i, m.sizes), sizes) if m.n_sparse else i
         if b <= k < d:
             moved = i.at[..., k - b].add(begin)
             i = jnp.where(within(i, sizes)[..., None], moved, i)
@@ -122,7 +118,7 @@ def bcoo_reshape(mat: BCOO, *, new_sizes: Sequence[int], dimensions: Sequence[in
         flat = flat // n if n else flat
     moved = jnp.stack(parts[::-1], -1) if parts else jnp.zeros((*flat.shape, 0), flat.dtype)
     if parts:
-        moved = _padded(moved, outside, new[begin:end])
+        moved = padded(moved, outside, new[begin:end])
     batch = new[:begin]
     return made(
         data.reshape(*batch, *data.shape[b:]), moved.reshape(*batch, *moved.shape[b:]), new, mat.indices_sorted, mat.unique_indices
@@ -142,7 +138,7 @@ def bcoo_rev(operand: BCOO, dimensions: Sequence[int]) -> BCOO:
         indices = indices.at[..., k].set(operand.sizes[k] - 1 - indices[..., k])
     sparse = any(b <= k < d for k in dims)
     return made(
-        data, _padded(indices, outside, operand.sizes) if sparse else indices, operand.shape, operand.indices_sorted and not sparse,
+        data, padded(indices, outside, operand.sizes) if sparse else indices, operand.shape, operand.indices_sorted and not sparse,
         operand.unique_indices,
     )  # fmt: skip
 
@@ -160,7 +156,7 @@ def bcoo_squeeze(arr: BCOO, *, dimensions: Sequence[int]) -> BCOO:
     data = jnp.squeeze(_silent(data, outside, len(left)), (*batch, *(k - d + b + 1 for k in dims if k >= d)))
     indices = selected(indices, left)
     if left:
-        indices = _padded(indices, outside, [arr.sizes[k] for k in left])
+        indices = padded(indices, outside, [arr.sizes[k] for k in left])
     shape = [n for k, n in enumerate(arr.shape) if k not in dims]
     return made(data, jnp.squeeze(indices, batch), shape, arr.indices_sorted, arr.unique_indices)
 
@@ -185,10 +181,15 @@ def bcoo_slice(
     data = data[(*cut[:b], slice(None), *cut[d:])]
     indices = indices[cut[:b]]
     shape = tuple(-(-(e - s) // k) for s, e, k in zip(starts, limits, steps, strict=True))
-    low, step = (jnp.array(x[b:d], indices.dtype) for x in (starts, steps))
-    moved = indices - low
-    inside = ((indices >= low) & (indices < jnp.array(limits[b:d], indices.dtype)) & (moved % step == 0)).all(-1)
-    return _fewer(made(data, _padded(moved // step, ~inside, shape[b:d]), shape, False, mat.unique_indices))
+    inside = within(indices, limits[b:d])
+    columns = []
+    for k, (start, step) in enumerate(zip(starts[b:d], steps[b:d], strict=True)):
+        column = indices[..., k] - start
+        inside &= (column >= 0) & (column % step == 0)
+        columns.append(column // step)
+    if columns:
+        indices = padded(jnp.stack(columns, -1), ~inside, shape[b:d])
+    return _fewer(made(data, indices, shape, False, mat.unique_indices))
 
 
 def _fewer(mat: BCOO) -> BCOO:
@@ -217,9 +218,9 @@ def bcoo_dynamic_slice(mat: BCOO, start_indices: Sequence[Any], slice_sizes: Seq
     indices = lax.dynamic_slice(indices, [*starts[:b], zero, zero], [*sizes[:b], mat.nse, mat.n_sparse])
     if not mat.n_sparse:
         return made(data, indices, sizes, mat.indices_sorted, mat.unique_indices)
-    moved = indices - jnp.stack(starts[b:d])
+    moved = jnp.stack([indices[..., k] - start for k, start in enumerate(starts[b:d])], -1)
     inside = (moved >= 0).all(-1) & within(moved, sizes[b:d]) & within(indices, mat.sizes)
-    return _fewer(made(data, _padded(moved, ~inside, sizes[b:d]), sizes, False, mat.unique_indices))
+    return _fewer(made(data, padded(moved, ~inside, sizes[b:d]), sizes, False, mat.unique_indices))
 
 
 def bcoo_reduce_sum(mat: BCOO, *, axes: Sequence[int]) -> BCOO:
@@ -235,7 +236,7 @@ def bcoo_reduce_sum(mat: BCOO, *, axes: Sequence[int]) -> BCOO:
     if len(left) < mat.n_sparse:
         indices = selected(indices, left)
         if left:
-            indices = _padded(indices, outside, [mat.sizes[k] for k in left])
+            indices = padded(indices, outside, [mat.sizes[k] for k in left])
     # batch axes that are summed go into the stored elements
     summed = [k for k in dims if k < b]
     kept = [k for k in range(b) if k not in summed]
