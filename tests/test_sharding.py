@@ -262,6 +262,20 @@ def test_axes_of_another_type(eight_devices):
             steno.sharding.explicit_axes(lambda v: v)(x)
 
 
+def test_results_of_jitted_functions_lie_as_they_are_to(eight_devices):
+    mesh = steno.make_mesh((8,), ("x",))
+    place = NamedSharding(mesh, P("x"))
+    f = steno.jit(lambda x: (2 * x, x.sum()), out_shardings=(place, None))
+    y, total = f(np.arange(8.0))
+    assert y.sharding == place and not total.committed and f.lower(np.ones(8)).compile() is not None
+    with pytest.raises(ValueError, match="divisible"):
+        f(np.ones(7))
+    with steno.set_mesh(mesh):
+        g = steno.jit(out_shardings=P("x"), static_argnames="n")(lambda x, n: x * n)
+        assert g(np.ones(8), n=3).sharding == place
+    assert steno.grad(lambda x: f(x)[0].sum())(np.ones(8))[0] == 2
+
+
 def test_hints_are_accepted(eight_devices):
     names = ("compute_on", "overlap", "scheduling_groups", "topologies")
     compute_on, overlap, groups, topologies = (importlib.import_module(f"steno.experimental.{n}") for n in names)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import functools
+import importlib
 import operator
 import threading
 import warnings
@@ -478,7 +479,8 @@ def jit(
     donate_argnums, donate_argnames   arguments whose memory the results may take over; such arrays are deleted by the call
     inline                            under another trace, its ops are recorded instead of one `jit` op: True or Inline.JAX_EARLY
     compiler_options                  {"fast_math": True} allows reassociation and contraction; XLA's options are accepted
-    in_shardings, out_shardings, device, backend, keep_unused    accepted; there is one device, and unused arguments cost nothing
+    out_shardings                     where the results say that they lie: a tree, or the upper part of one, of shardings and None
+    in_shardings, device, backend, keep_unused    accepted; arrays lie whole in one memory, and unused arguments cost nothing
 
     Without `fun` a decorator. ValueError for argnums and argnames that the function does not have.
 
@@ -488,9 +490,9 @@ def jit(
     """
     if fun is _NOT_GIVEN:
         return functools.partial(
-            jit, static_argnums=static_argnums, static_argnames=static_argnames, donate_argnums=donate_argnums,
-            donate_argnames=donate_argnames, keep_unused=keep_unused, device=device, backend=backend, inline=inline,
-            compiler_options=compiler_options,
+            jit, in_shardings=in_shardings, out_shardings=out_shardings, static_argnums=static_argnums, static_argnames=static_argnames,
+            donate_argnums=donate_argnums, donate_argnames=donate_argnames, keep_unused=keep_unused, device=device, backend=backend,
+            inline=inline, compiler_options=compiler_options,
         )  # fmt: skip
     if not callable(fun):
         raise TypeError(f"Expected a callable value, got {fun}")
@@ -505,7 +507,7 @@ def jit(
     jitted._traces = traces
     jitted._cache_size = traces.programs.__len__  # with any backend, not only one whose programs are native
     traces.callables.add(jitted)
-    return jitted
+    return jitted if out_shardings is None else importlib.import_module("steno.placed_jit").PlacedJit(jitted, out_shardings)
 
 
 _GENERATOR: Final = 0x20  # the flag of a code object with a yield in it

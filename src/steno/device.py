@@ -317,6 +317,20 @@ def reshard(xs: Any, out_shardings: Any) -> Any:
     return tree_map(leaf, xs)
 
 
+def laid_out(fun: str, xs: Any, out_shardings: Any) -> Any:
+    """The tree, whose known arrays say that they lie so, where `out_shardings` says anything. ValueError for what does not fit."""
+    places = iter([_place(s, fun) for s in _entries("out_shardings", out_shardings, xs)])
+
+    def leaf(v: Any) -> Any:
+        place = next(places)
+        if place is not None and type(v) is ArrayImpl:
+            place.check_compatible_aval(v.shape)
+            return _placed(v, place)
+        return v
+
+    return tree_map(leaf, xs)
+
+
 _SHARDING: Final = SingleDeviceSharding(CPU)
 _places: Final[dict[int, tuple[weakref.ref[Any], Sharding]]] = {}
 """Where arrays were put that were put somewhere, by their ids."""
