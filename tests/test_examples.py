@@ -1,13 +1,17 @@
-"""Each program of `examples/`, unmodified, on steno and on the real JAX: the numbers it computes are the ones JAX computed."""
+"""Each program of `examples/`, unmodified, on steno and on the real JAX: it prints what JAX printed, up to rounding.
+
+`data/examples.json` holds what JAX 0.12 printed, by program, with the digest of the program's text. It is made anew, where there is JAX, by
+`python tests/test_examples.py NAME ...` (without names: for the programs that were changed)."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -18,87 +22,90 @@ import steno
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = str(Path(steno.__file__).parents[1])  # what is tested, installed or not
 EXAMPLES = ROOT / "examples"
+RECORD = Path(__file__).parent / "data" / "examples.json"
+NAMES = sorted(p.stem for p in EXAMPLES.glob("*.py"))
+GROUPS = [NAMES[k : k + 4] for k in range(0, len(NAMES), 4)]  # run in one process
+LIVE = ("burgers_equation", "game_of_life", "retrace_report", "root_finding")  # run on JAX each time, which is slow to compile
 
-
-@dataclass(frozen=True)
-class Example:
-    """`numbers`: an expression for some numbers of what `main()` returned, `r`, over `a = numpy.asarray`. `want`: what JAX 0.12 computed.
-    `rtol`: relative to the greatest of them; `why` says where the numbers may differ."""
-
-    numbers: str
-    want: tuple[float, ...]
-    rtol: float
-    why: str
-
-
-CASES = {
-    "black_scholes": Example("[r[0], r[1] < 1e-4]", (21.3686352, 1.0), 1e-5, "log, exp and erf, and the order of a sum of a million"),
-    "game_of_life": Example("[r]", (1.0,), 0.0, "integers"),
-    "heat_equation": Example("[a(r).mean(), a(r)[8, 32], a(r)[32, 32]]", (22.8501739, 72.7292938, 18.8154697), 1e-5, "2000 roundings"),
-    "kmeans": Example(
-        "a(r).ravel()", (0.03500852, -0.00088214, 4.93101788, 4.96202278, -4.96385002, 3.93321562), 1e-5, "sums of 200 in another order"
-    ),
-    "mandelbrot": Example("[a(r).mean(), (a(r) == 30).mean()]", (9.73163265, 0.22959184), 1e-3, "rounding decides when some points escape"),
-    "monte_carlo_pi": Example("[r]", (3.1445761,), 5e-6, "the same darts; one on the rim is 4e-6"),
-    "moving_average": Example("[*r[:2], r[2] < 1e-5]", (0.32278204, 0.0661215, 1.0), 1e-5, "running sums of 600 in another order"),
-    "neural_net_forward": Example(
-        "[*a(r)[0, :4], a(r).max(), a(r).sum()]",
-        (0.07089331, 0.11158364, 0.21923411, 0.07471915, 0.27566266, 32.0),
-        1e-6,
-        "matrix products",
-    ),
-    "pagerank": Example("a(r)", (0.36668462, 0.18584083, 0.37472454, 0.04274999, 0.03), 1e-5, "28 roundings"),
-    "random_walks": Example("[r]", (412.702057,), 1e-5, "sin and cos, and running sums of 400"),
-    "retrace_report": Example("[r]", (4.0,), 0.0, "a count of traces"),
+NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[-+]\d+)?")
+LOOSE = {
+    "diffusion": (0.02, "thousands of roundings of a training"),
+    "policy_gradient": (0.1, "an episode may go another way"),
 }
+"""How far numbers may differ, relatively, beyond one unit of their last place; and why."""
 
 DRIVER = """
-import contextlib, json, runpy, sys
-import numpy
-folder, library, cases = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
+import contextlib, io, json, runpy, sys, traceback
+folder, library, names = sys.argv[1], sys.argv[2], sys.argv[3:]
 if library == "steno":
     import steno.asjax
     steno.asjax.install()
-for name, numbers in cases.items():
-    with contextlib.redirect_stdout(sys.stderr):
-        result = runpy.run_path(f"{folder}/{name}.py")["main"]()
-    cases[name] = [float(x) for x in eval(numbers, {"r": result, "a": numpy.asarray})]
-print(json.dumps(cases))
+printed = {}
+for name in names:
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        try:
+            runpy.run_path(f"{folder}/{name}.py", run_name="__main__")
+        except Exception:
+            print(traceback.format_exc())
+    printed[name] = out.getvalue()
+print(json.dumps(printed))
 """
 
 
-def compute(python: str | Path, library: str, names: Iterable[str], env: dict[str, str]) -> dict[str, list[float]]:
-    """The numbers of these examples, computed in one process."""
-    cases = json.dumps({name: CASES[name].numbers for name in names})
+def digest(name: str) -> str:
+    return hashlib.sha256((EXAMPLES / f"{name}.py").read_bytes()).hexdigest()[:16]
+
+
+def run(python: str | Path, library: str, names: Iterable[str], env: dict[str, str]) -> dict[str, str]:
+    """What these examples print, or the traceback of one that fails, run in one process."""
     warnings = "error" if library == "steno" else "default"
-    command = [str(python), "-W", warnings, "-c", DRIVER, str(EXAMPLES), library, cases]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600, env=env)
+    command = [str(python), "-W", warnings, "-c", DRIVER, str(EXAMPLES), library, *names]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900, env=env)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
 
-def check(name: str, got: list[float]) -> None:
-    case = CASES[name]
-    assert len(got) == len(case.want)
-    scale = max(map(abs, case.want))
-    assert all(abs(g - w) <= case.rtol * scale for g, w in zip(got, case.want, strict=True)), f"{got} != {case.want} ({case.why})"
+def run_on_jax(names: Iterable[str]) -> dict[str, str]:
+    found = interpreter()
+    assert found is not None
+    return run(found, "jax", names, {"JAX_PLATFORMS": "cpu", "HOME": os.environ.get("HOME", "/")})
 
 
-def test_every_example_is_tested():
-    assert {p.stem for p in EXAMPLES.glob("*.py")} == set(CASES)
+def check(name: str, got: str, want: str) -> None:
+    """The same text around the same numbers: equal but for one unit of the last place."""
+    assert NUMBER.split(got) == NUMBER.split(want), f"{got}\nand JAX:\n{want}"
+    loose, _ = LOOSE.get(name, (0.0, ""))
+    for a, b in zip(NUMBER.findall(got), NUMBER.findall(want), strict=True):
+        digits, _, power = b.partition("e")
+        unit = 10.0 ** (int(power or 0) - len(digits.partition(".")[2]))
+        allowed = (1.01 * unit if "." in b or loose else 0.0) + loose * abs(float(b))
+        assert abs(float(a) - float(b)) <= allowed, f"{a} != {b} in\n{got}\nand JAX:\n{want}"
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_on_steno(name):
-    check(name, compute(sys.executable, "steno", [name], {"PYTHONPATH": PACKAGE})[name])
+@pytest.fixture(scope="module")
+def record() -> dict[str, dict[str, str]]:
+    return json.loads(RECORD.read_text())
+
+
+def test_the_record_is_of_these_programs(record):
+    assert {name: r["digest"] for name, r in record.items()} == {name: digest(name) for name in NAMES}
+
+
+@pytest.mark.parametrize("names", GROUPS, ids=", ".join)
+def test_on_steno(names, record):
+    for name, printed in run(sys.executable, "steno", names, {"PYTHONPATH": PACKAGE}).items():
+        check(name, printed, record[name]["printed"])
 
 
 @pytest.mark.skipif(interpreter() is None, reason=NO_JAX)
-def test_on_jax():
-    found = interpreter()
-    assert found is not None
-    for name, got in compute(found, "jax", CASES, {"JAX_PLATFORMS": "cpu", "HOME": os.environ.get("HOME", "/")}).items():
-        check(name, got)
+def test_on_jax(record):
+    for name, printed in run_on_jax(LIVE).items():
+        check(name, printed, record[name]["printed"])
+
+
+def test_the_table_names_every_example():
+    rows = re.findall(r"^\| `(\w+)` \|", (EXAMPLES / "README.md").read_text(), re.MULTILINE)
+    assert rows == NAMES
 
 
 @pytest.mark.parametrize("name", ["game_of_life", "retrace_report"])
@@ -112,3 +119,16 @@ def test_by_steno_run(name):
         assert done.stdout == "traced 4 times in 5 calls\n"
         for reason in ("first call", "(4,) became (5,)", "float32[5] became int32[5]", "power was absent, is 3"):
             assert reason in done.stderr
+
+
+def make_record(names: list[str]) -> None:
+    known = json.loads(RECORD.read_text()) if RECORD.exists() else {}
+    names = names or [n for n in NAMES if known.get(n, {}).get("digest") != digest(n)]
+    for name in names:
+        known[name] = {"digest": digest(name), "printed": run_on_jax([name])[name]}
+        print(name, known[name]["printed"], sep="\n")
+    RECORD.write_text(json.dumps({n: known[n] for n in NAMES}, indent=1, ensure_ascii=False) + "\n")
+
+
+if __name__ == "__main__":
+    make_record(sys.argv[1:])
