@@ -1,6 +1,8 @@
 # make demo    the three lesson programs, compiled
 # make test    the test-suite (the real JAX, from PyPI, is its oracle, in an environment of its own)
-# make bench   workloads side by side with the real JAX
+# make bench   workloads side by side with the real JAX (BENCH=folder, BENCH_ARGS=): ratios, parts of the machine's limits, memory, plots
+# make bench-ratios, bench-roofline, bench-memory, bench-plot   one of these
+# make fit-cost-model   measures the constants that the compiler decides by (FIT_ARGS=--write puts them into the file)
 # make random-programs   20,000 random programs under every transformation (COUNT=, SEED=, JOBS=)
 # make api-table   what is here of JAX's public names: docs/api.md, and the counts
 # make stubs   what editors read of the faces: their .pyi files
@@ -19,11 +21,13 @@ JAX_VENV := .venv-jax
 PY := $(VENV)/bin/python
 PIP := -m pip install --quiet --disable-pip-version-check
 BENCH ?= ../shared/bench
+BENCH_OUT := build/bench
+PAIR = --a $(CURDIR)/$(PY):steno --b $(CURDIR)/$(JAX_VENV)/bin/python:jax
 LESSONS := jit_speed see_tracer value_branch
 TESTS ?= tests
 export STENO_JAX_PYTHON ?= $(CURDIR)/$(JAX_VENV)/bin/python
 
-.PHONY: demo test bench random-programs api-table stubs lint format native wheel clean help
+.PHONY: demo test bench bench-ratios bench-roofline bench-memory bench-plot fit-cost-model random-programs api-table stubs lint format native wheel clean help
 .DEFAULT_GOAL := help
 
 help:
@@ -36,6 +40,12 @@ $(VENV)/.made: pyproject.toml
 	$(PY) tools/requirements.py test dev >$(VENV)/requirements.txt
 	$(PY) $(PIP) -r $(VENV)/requirements.txt
 	echo $(CURDIR)/src >"$$($(PY) -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/steno.pth"
+	touch $@
+
+# What the plots need, only then.
+$(VENV)/.bench: $(VENV)/.made
+	$(PY) tools/requirements.py bench >$(VENV)/requirements-bench.txt
+	$(PY) $(PIP) -r $(VENV)/requirements-bench.txt
 	touch $@
 
 $(JAX_VENV)/.made:
@@ -54,9 +64,32 @@ demo: native
 test: native $(JAX_VENV)/.made
 	$(PY) -m pytest -n auto --maxprocesses 8 $(TESTS)
 
-bench: native $(JAX_VENV)/.made
+# One after the other, whatever -j says: what runs beside a measurement is measured.
+bench:
+	@$(MAKE) --no-print-directory bench-ratios
+	@$(MAKE) --no-print-directory bench-roofline
+	@$(MAKE) --no-print-directory bench-memory
+	@$(MAKE) --no-print-directory bench-plot
+
+bench-ratios: native $(JAX_VENV)/.made
 	@test -f $(BENCH)/compare.py || { echo "the workloads are not at $(BENCH): make bench BENCH=/path/to/them" >&2; exit 1; }
-	PYTHONPATH=src $(JAX_VENV)/bin/python $(BENCH)/compare.py --a $(CURDIR)/$(PY):steno --b $(CURDIR)/$(JAX_VENV)/bin/python:jax $(BENCH_ARGS)
+	@mkdir -p $(BENCH_OUT)
+	PYTHONPATH=src $(JAX_VENV)/bin/python $(BENCH)/compare.py $(PAIR) --json $(CURDIR)/$(BENCH_OUT)/ratios.json $(BENCH_ARGS)
+
+bench-roofline: native
+	@mkdir -p $(BENCH_OUT)
+	$(PY) benchmarks/roofline.py --json $(BENCH_OUT)/roofline.json $(ROOFLINE_ARGS)
+
+bench-memory: native $(JAX_VENV)/.made
+	@test -f $(BENCH)/workloads.py || { echo "the workloads are not at $(BENCH): make bench BENCH=/path/to/them" >&2; exit 1; }
+	@mkdir -p $(BENCH_OUT)
+	$(PY) benchmarks/memory.py --workloads $(BENCH) $(PAIR) --json $(BENCH_OUT)/memory.json $(MEMORY_ARGS)
+
+bench-plot: $(VENV)/.bench
+	$(PY) benchmarks/plot.py --out $(BENCH_OUT) $(foreach n,ratios roofline,$(addprefix --$(n) ,$(wildcard $(BENCH_OUT)/$(n).json)))
+
+fit-cost-model: native
+	$(PY) tools/fit_cost_model.py $(FIT_ARGS)
 
 random-programs: native
 	$(PY) tools/random_programs.py --count $(or $(COUNT),20000) --seed $(or $(SEED),0) --jobs $(or $(JOBS),1)

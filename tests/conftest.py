@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import platform
 
-KEPT = ("STENO_CACHE", "STENO_CACHE_DIR", "STENO_JAX_PYTHON", "STENO_REQUIRE_JAX", "STENO_NUM_THREADS", "STENO_VERIFY")
+KEPT = (
+    "STENO_CACHE", "STENO_CACHE_DIR", "STENO_DEBUG_BUFFERS", "STENO_JAX_PYTHON", "STENO_NUM_THREADS", "STENO_REQUIRE_JAX", "STENO_VERIFY",
+)  # fmt: skip
 for _name in [n for n in os.environ if n.startswith(("STENO_", "JAX_", "XLA_")) and n not in KEPT]:
     del os.environ[_name]
 os.environ.setdefault("STENO_VERIFY", "1")

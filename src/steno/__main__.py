@@ -1,7 +1,9 @@
-"""`steno run FILE [ARGS...]` (or `python -m steno run ...`): runs a program written for JAX on steno, unchanged."""
+"""`steno run FILE [ARGS...]` (or `python -m steno run ...`): runs a program written for JAX on steno, unchanged.
+`steno bench FILE:FUNCTION`: times a function (`steno.bench`)."""
 
 from __future__ import annotations
 
+import importlib
 import os
 import runpy
 import sys
@@ -13,6 +15,7 @@ from steno.version import __version__
 
 USAGE = """usage: steno run FILE [ARGS...]        run FILE as __main__, with `import jax` meaning steno
        steno run -m MODULE [ARGS...]   the same for a module
+       steno bench FILE:FUNCTION       time a function of FILE; steno bench --help says more
        steno --version"""
 
 
@@ -26,6 +29,8 @@ def main(argv: list[str] | None = None) -> int:
         return run_file(args[1], args[2:])
     if args[:2] == ["run", "-m"] and len(args) > 2:
         return run_module(args[2], args[3:])
+    if args[:1] == ["bench"]:
+        return importlib.import_module("steno.bench").main(args[1:])
     print(USAGE, file=sys.stdout if args[:1] in (["-h"], ["--help"]) else sys.stderr)
     return 0 if args[:1] in (["-h"], ["--help"]) else 2
 

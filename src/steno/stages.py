@@ -438,16 +438,14 @@ def _cost(closed: ClosedJaxpr) -> dict[str, float]:
 
 
 def _flops(jaxpr: Jaxpr) -> int:
-    """One for each element of each result; for contractions and reductions one for each element that is read or multiplied."""
+    """What the ops' records count; of others one for each element of each result, or of what is reduced."""
     total = 0
     for e in jaxpr.eqns:
         inner = [_flops(open_jaxpr(j)) for j in subjaxprs(e.params)]
         if inner:
             total += sum(inner) * int(e.params.get("length", 1))
-        elif "dimension_numbers" in e.params and "preferred_element_type" in e.params and len(e.invars) == 2:
-            (contracted, _), _ = e.params["dimension_numbers"]
-            depth = math.prod(e.invars[0].aval.shape[d] for d in contracted)
-            total += 2 * depth * sum(v.aval.size for v in e.outvars)
+        elif e.op.cost is not None:
+            total += round(e.op.cost([v.aval for v in e.invars], [v.aval for v in e.outvars], **e.params))
         else:
             sizes = [v.aval.size for v in e.outvars]
             if "axes" in e.params:

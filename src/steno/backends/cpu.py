@@ -12,6 +12,7 @@ import numpy as np
 from steno._native import ArrayImpl, Executable
 from steno.backends.state import compile_stateful, single_op
 from steno.compiler.compiled import NOMINAL, Compiled, compile_for_any_size, compile_jaxpr
+from steno.compiler.cost import is_heavy
 from steno.core import monitoring
 from steno.core.aval import ShapedArray, typeof
 from steno.core.dtypes import float0
@@ -21,9 +22,6 @@ from steno.core.op import Op
 from steno.core.trace import Tracer, escaped
 from steno.ir.kinds import Map
 from steno.transforms.discharge import stateful, takes_refs
-
-HEAVY_NS = 50_000.0
-"""Programs of more estimated work than this release the GIL while they run."""
 
 
 @final
@@ -56,7 +54,7 @@ class CpuExecutable:
             list(compiled.captured),
             list(compiled.host_calls),
             compiled.linked.keepalive,
-            compiled.plan.nanoseconds > HEAVY_NS,
+            is_heavy(compiled.plan.nanoseconds),
         )
         self.results = tuple(self._result(w, v, a) for (w, v), a in zip(compiled.results, self.out_avals, strict=True))
         self.as_produced = self.results == tuple(("output", k) for k in range(len(compiled.out_avals)))
@@ -192,7 +190,7 @@ class SizedExecutable:
             [ArrayImpl.from_numpy(np.asarray(size), _COUNT)],
             (),
             code.linked.keepalive,
-            code.plan.nanoseconds / NOMINAL * size > HEAVY_NS,
+            is_heavy(code.plan.nanoseconds / NOMINAL * size),
         )
         self.as_produced = True
 

@@ -136,7 +136,7 @@ class _Kind:
 def _found_or_compiled(closed: ClosedJaxpr, donated: frozenset[int], kind: _Kind) -> Compiled:
     with _no_garbage_collection():
         kept = object_cache()
-        if kept is None or config._state.verify:
+        if kept is None or config._state.verify or config._state.debug_buffers or config._state.perf_map:
             return _compile(closed, donated, kind)
         try:
             text, constants = fingerprint(closed)

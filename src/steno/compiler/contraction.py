@@ -44,7 +44,7 @@ def place_contract(s: Scheduler, node: Node) -> None:
     if result.aval.dtype != compute:
         target = Node("product", Library("steno_gemm", ()), (), [result.aval.update(dtype=compute)]).results[0]
     meta = (GEMM_CODES[compute.name], batch, m, n, k, *a[1:], *b[1:])
-    step.statements.append(LibraryCall("steno_gemm", (a[0], b[0], s.buffer(target)), meta))
+    step.statements.append(LibraryCall("steno_gemm", (a[0], b[0], s.buffer(target)), meta, 2.0 * batch * m * n * k))
     s.producer[target] = step
     if target is not result:
         s.stored.add(target)

@@ -9,11 +9,12 @@ A kernel's buffers are numbered by first use, and nothing in its text names the 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import final
 
 import steno.compiler.emit_outline  # noqa: F401 - adds how outlined functions are called
+from steno.compiler.cost import copy_ns, grain, is_for_threads, units_for_a_thread
 from steno.compiler.emit_code import Code
 from steno.compiler.emit_control import emit_choice, emit_loop
 from steno.compiler.emit_folds import COLUMN_UNIT, ColumnReducer, RowReducer, emit_running, emit_tree
@@ -25,7 +26,6 @@ from steno.compiler.emit_tiles import emit_tiles, find_tiling
 from steno.compiler.load import ENTRY
 from steno.compiler.target import X86_TRIPLE, Target
 from steno.ir.loops import (
-    PARALLEL_NS,
     Buffer,
     Choice,
     ColReduce,
@@ -35,14 +35,15 @@ from steno.ir.loops import (
     LibraryCall,
     Loop,
     MapStage,
+    Poison,
     Program,
     RowReduce,
     Stage,
     TreeReduce,
+    poison_byte,
 )
 
 COPY_UNIT = 1 << 16  # bytes
-COPY_NS_PER_BYTE = 0.1
 
 _HEAD = """define hidden void @{name}(ptr noundef %buffers, i64 noundef %begin, i64 noundef %end) #0 {{
 entry:
@@ -61,6 +62,7 @@ class Module:
     functions: tuple[tuple[str, str], ...]  # (name, text)
     imports: frozenset[str]  # symbols of the runtime and of libraries
     straight: bool = False  # the entry, the last function, has no loops
+    labels: Mapping[str, Sequence[str]] = field(default_factory=dict, compare=False)  # function -> names of the kernels it is
 
     def text(self) -> str:
         return self.part(range(len(self.functions)))
@@ -161,7 +163,7 @@ def _emit_stage(c: Code, stage: Stage, span: Range | None) -> None:
 
 def _flat_extent(kernel: Kernel) -> tuple[int, int] | None:
     """(extent, unit) of the variable that a flat kernel is split along, if it has enough work for several threads."""
-    if kernel.outer or len(kernel.stages) != 1 or kernel.cost < PARALLEL_NS:
+    if kernel.outer or len(kernel.stages) != 1 or not is_for_threads(kernel.cost):
         return None
     stage = kernel.stages[0]
     if isinstance(stage, MapStage) and len(stage.vars) == 1 and not stage.serial and stage.vars[0].extent > FLAT_UNIT:
@@ -179,7 +181,14 @@ def emit(program: Program, target: Target, extent_of: Buffer | None = None) -> M
     functions += [(name, _HEAD.format(name=name) + body) for body, name in shared.functions.items()]
     functions += [(name, body.replace("@?(", f"@{name}(", 1)) for body, name in shared.programs.items()]
     declared = (*shared.globals, *shared.declarations.text.values())
-    return Module(target.triple, declared, (*functions, (ENTRY, entry)), frozenset(shared.imports), is_straight(program))
+    labels = {name: tuple(given) for name, given in shared.labels.items()}
+    return Module(target.triple, declared, (*functions, (ENTRY, entry)), frozenset(shared.imports), is_straight(program), labels)
+
+
+def _kernels(program: Program) -> str:
+    """What stands for a program in a name: its first two kernels."""
+    names = [s.name for s in program.statements if isinstance(s, Kernel)]
+    return "+".join(names[:2]) + ("+..." if len(names) > 2 else "") or "calls"
 
 
 def is_straight(program: Program) -> bool:
@@ -196,6 +205,7 @@ class _Shared:
         self.declarations = Declarations()
         self.functions: dict[str, str] = {}
         self.programs: dict[str, str] = {}
+        self.labels: dict[str, dict[str, None]] = {}
         self.globals: list[str] = []
         self.imports: set[str] = set()
 
@@ -234,11 +244,13 @@ class _Emitter:
                 self.host(s)
             elif isinstance(s, Loop) and fits(s):
                 text, buffers = emit_registers(s, self.target, self.declarations)
-                self.run(self.function(text), buffers, 1, 0.0)
+                self.run(self.function(text, f"loop_of_{_kernels(s.body)}"), buffers, 1, 0.0)
             elif isinstance(s, Loop):
                 emit_loop(self, s)
             elif isinstance(s, Choice):
                 emit_choice(self, s)
+            elif isinstance(s, Poison):
+                self.poison(s)
             else:
                 self.copy(s)
         linkage = "" if name == ENTRY else "hidden "
@@ -254,7 +266,7 @@ class _Emitter:
     def nested(self, program: Program) -> str:
         """The function of a nested program."""
         body = _Emitter(program, self.shared).text("?")
-        return self.shared.programs.setdefault(body, f"p{len(self.shared.programs)}")
+        return self.named(self.shared.programs.setdefault(body, f"p{len(self.shared.programs)}"), f"program_of_{_kernels(program)}")
 
     def new_table(self, size: int) -> str:
         name = f"%t{len(self.tables)}"
@@ -289,46 +301,51 @@ class _Emitter:
             self.lines.append(f"  store ptr {p}, ptr {at}, align 8")
         return "%table"
 
-    def function(self, body: str) -> str:
-        return self.shared.functions.setdefault(body, f"k{len(self.shared.functions)}")
+    def function(self, body: str, label: str) -> str:
+        """The function with this text, which `label` says the sense of."""
+        return self.named(self.shared.functions.setdefault(body, f"k{len(self.shared.functions)}"), label)
+
+    def named(self, name: str, label: str) -> str:
+        self.shared.labels.setdefault(name, {})[label] = None
+        return name
 
     def kernel(self, kernel: Kernel) -> None:
         extent_of = self.shared.extent_of
         code = emit_kernel(kernel, self.target, self.declarations, extent_of)
         if extent_of is not None:
-            self.run_units(self.function(code.body), code.buffers, extent_of, kernel.cost / code.units)
+            self.run_units(self.function(code.body, kernel.name), code.buffers, extent_of, kernel.cost / code.units)
         elif code.units:
-            self.run(self.function(code.body), code.buffers, code.units, kernel.cost)
+            self.run(self.function(code.body, kernel.name), code.buffers, code.units, kernel.cost)
 
     def run_units(self, name: str, buffers: Sequence[Buffer], extent_of: Buffer, cost: float) -> None:
         """As many units of FLAT_UNIT elements as there are; `cost`: of a unit."""
         table = self.fill_table(buffers)
         n = self.op(f"load i64, ptr {self.address(extent_of)}, align 8")
         units = self.op(f"sdiv i64 {self.op(f'add i64 {n}, {FLAT_UNIT - 1}')}, {FLAT_UNIT}")
-        grain = max(1, int(PARALLEL_NS / 2 / cost))
+        least = units_for_a_thread(cost)
         self.imports.add("steno_parallel_for")
         self.declarations.add("steno_parallel_for", "void", ("ptr", "ptr", "i64", "i64"))
-        few = self.op(f"icmp slt i64 {units}, {2 * grain}")
+        few = self.op(f"icmp slt i64 {units}, {2 * least}")
         self.lines += [
             f"  br i1 {few}, label %alone, label %shared",
             "alone:",
             f"  call void @{name}(ptr {table}, i64 0, i64 {units})",
             "  br label %done",
             "shared:",
-            f"  call void @steno_parallel_for(ptr @{name}, ptr {table}, i64 {units}, i64 {grain})",
+            f"  call void @steno_parallel_for(ptr @{name}, ptr {table}, i64 {units}, i64 {least})",
             "  br label %done",
             "done:",
         ]
 
     def run(self, name: str, buffers: Sequence[Buffer], units: int, cost: float) -> None:
         table = self.fill_table(buffers)
-        if cost < PARALLEL_NS or units == 1:
+        least = grain(units, cost)
+        if least is None:
             self.lines.append(f"  call void @{name}(ptr {table}, i64 0, i64 {units})")
             return
-        grain = max(1, int(units * PARALLEL_NS / 2 / cost))
         self.imports.add("steno_parallel_for")
         self.declarations.add("steno_parallel_for", "void", ("ptr", "ptr", "i64", "i64"))
-        self.lines.append(f"  call void @steno_parallel_for(ptr @{name}, ptr {table}, i64 {units}, i64 {grain})")
+        self.lines.append(f"  call void @steno_parallel_for(ptr @{name}, ptr {table}, i64 {units}, i64 {least})")
 
     def check(self, status: str) -> None:
         """A status other than 0 ends the program."""
@@ -357,12 +374,18 @@ class _Emitter:
         name = self.declarations.add("llvm.memcpy.p0.p0.i64", "void", ("ptr", "ptr", "i64", "i1"))
         self.lines.append(f"  call void @{name}(ptr {to}, ptr {source}, i64 {size}, i1 false)")
 
+    def poison(self, poison: Poison) -> None:
+        name = self.declarations.add("llvm.memset.p0.i64", "void", ("ptr", "i8", "i64", "i1"))
+        for b in poison.buffers:
+            byte, size = poison_byte(b.dtype), b.size * b.dtype.itemsize
+            self.lines.append(f"  call void @{name}(ptr {self.address(b)}, i8 {byte}, i64 {size}, i1 false)")
+
     def copy(self, copy: CopyBuffer) -> None:
         size = copy.source.size * copy.source.dtype.itemsize
         if size == 0:
             return
-        cost = size * COPY_NS_PER_BYTE
-        if cost < PARALLEL_NS:
+        cost = copy_ns(size)
+        if not is_for_threads(cost):
             to, source = self.address(copy.target), self.address(copy.source)
             self.copy_bytes(to, source, size)
             return
@@ -380,7 +403,9 @@ class _Emitter:
   call void @{name}(ptr %q, ptr %p, i64 %length, i1 false)
   ret void
 }}"""
-        self.run(self.function(body), (copy.source, copy.target), -(-size // COPY_UNIT), cost)
+        self.run(
+            self.function(body, f"copy:{copy.source.dtype}[{copy.source.size}]"), (copy.source, copy.target), -(-size // COPY_UNIT), cost
+        )
 
 
 __all__ = ["KernelCode", "Module", "emit", "emit_kernel"]

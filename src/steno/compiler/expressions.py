@@ -9,15 +9,17 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, final
 
+from steno.compiler.cost import element_ns
 from steno.compiler.graph import Constant, Graph, Input, Node, Value
 from steno.compiler.materialize import body_of, expression_cost, materialize, reduced_size, repeated_functions
+from steno.core.config import config
 from steno.core.record import field, record
 from steno.ir.expr import Builder, Expr, Scalar, registers, storage
 from steno.ir.index import Index, LoopVar, linear, unlinear, var
 from steno.ir.kinds import Cumulative, Map, Reduce
 from steno.ir.loops import Buffer, Fold, Stage, Statement, Store, halving
 
-OPERATION_NS, BYTE_NS = 0.04, 0.06
+NAMED = 8  # ops in a kernel's name
 
 
 class NotInRow(Exception):
@@ -49,6 +51,7 @@ class Step:
 class Schedule:
     steps: tuple[Step, ...]
     buffers: dict[Value, Buffer]
+    producer: dict[Value, Step]
 
 
 @final
@@ -334,6 +337,23 @@ class Expressions:
         kept_iter = iter(kept)
         return [inner[axes.index(a)] if a in axes else next(kept_iter) for a in range(len(shape))]
 
+    def kernel_name(self, prefix: str, members: Sequence[Node]) -> str:
+        """Of the kernel that stores what these nodes give: the last three. For perf, all that is fused, and the largest array's type."""
+        if not config._state.perf_map:
+            return prefix + "_".join(dict.fromkeys(m.name for m in members[-3:]))
+        fused: dict[Node, None] = {}
+        waiting = list(reversed(members))
+        while waiting:
+            n = waiting.pop()
+            if n not in fused and not isinstance(n.kind, Input | Constant):
+                fused[n] = None
+                waiting.extend(v.node for v in reversed(n.operands) if v not in self.stored)
+        order = {n: k for k, n in enumerate(self.graph.nodes)}
+        names = list(dict.fromkeys(n.name for n in sorted(fused, key=lambda n: order.get(n, len(order)))))
+        more = f"_and_{len(names) - NAMED}_more" if len(names) > NAMED else ""
+        largest = max((v for n in members for v in (*n.results, *(n.operands if isinstance(n.kind, Reduce) else ()))), key=lambda v: v.size)
+        return f"{prefix}{'_'.join(names[:NAMED])}{more}:{largest.aval.str_short()}"
+
     def new_group(self, shape: tuple[int, ...], flat: bool) -> Group:
         self.serial += 1
         g = Group(self.new_step(), shape, flat, self.serial)
@@ -366,7 +386,7 @@ class Expressions:
         """Nanoseconds for an element, roughly."""
         operations = expression_cost(self.flatten(scalars))
         g.operations += operations
-        return OPERATION_NS * operations + BYTE_NS * sum(2 * v.aval.dtype.itemsize for v in values)
+        return element_ns(operations, sum(2 * v.aval.dtype.itemsize for v in values))
 
     def whole(self, v: Value, step: Step) -> Buffer:
         """The buffer of a value that is stored whole."""

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from steno.compiler.cost import FOLDED, ORDERED_NS
 from steno.compiler.expressions import Group, NotInRow
 from steno.compiler.graph import Node, Value
 from steno.compiler.materialize import reduced_size
@@ -107,7 +108,7 @@ def add_row_reduce(s: Scheduler, g: Group, node: Node) -> None:
     names, locals_ = new_locals(s, fold)
     g.stages.append(RowReduce(x, s.flatten(elements), fold, names))
     bind_reduction(s, g, node, results(locals_))
-    g.cost += math.prod(g.shape) * size * s.cost(g, elements, node.operands) * 0.6
+    g.cost += math.prod(g.shape) * size * s.cost(g, elements, node.operands) * FOLDED
     s.owned(g, node)
 
 
@@ -139,8 +140,8 @@ def add_block_reduce(s: Scheduler, node: Node) -> None:
     partial = [Buffer(f"p{s.serial}_{k}", e.dtype, math.prod(g.shape), "arena") for k, e in enumerate(fold.identity)]
     offset = linear(g.index, g.shape)
     stage = MapStage((), tuple(Store(p, offset, e) for p, e in zip(partial, locals_, strict=True)))
-    g.cost = size * math.prod(kept) * s.cost(g, elements, node.operands) * 0.6
-    g.step.statements.append(Kernel(f"blocks_{node.name}", tuple(v for v in g.vars if v.extent > 1), (*g.stages, stage), g.cost))
+    g.cost = size * math.prod(kept) * s.cost(g, elements, node.operands) * FOLDED
+    g.step.statements.append(Kernel(s.kernel_name("blocks_", [node]), tuple(v for v in g.vars if v.extent > 1), (*g.stages, stage), g.cost))
     s.groups.remove(g)
     second = s.new_group(kept, False)
     s.depend(second.step, {g.step})
@@ -165,8 +166,8 @@ def add_column_reduce(s: Scheduler, node: Node) -> None:
     stores = s.stores_of_results(node, results(locals_), linear(g.index, kept))
     stage = ColReduce(lane, x, s.flatten(elements), fold, names, tuple(stores))
     outer = tuple(v for v in g.vars if v is not lane and v.extent > 1)
-    cost = math.prod(shape) * s.cost(g, elements, node.operands) * 0.6
-    g.step.statements.append(Kernel(f"columns_{node.name}", outer, (stage,), cost))
+    cost = math.prod(shape) * s.cost(g, elements, node.operands) * FOLDED
+    g.step.statements.append(Kernel(s.kernel_name("columns_", [node]), outer, (stage,), cost))
     s.groups.remove(g)
     s.produced(node, g.step)
 
@@ -188,6 +189,6 @@ def place_cumulative(s: Scheduler, node: Node) -> None:
     others = [v for v in g.vars if v is not x and v.extent > 1]
     lane = others.pop() if others and g.vars.index(others[-1]) > axis else None
     stage = Cumulate(lane, x, s.flatten(elements), fold, names, tuple(stores))
-    cost = math.prod(shape) * (s.cost(g, elements, node.operands) + 1.0)
-    g.step.statements.append(Kernel(f"running_{node.name}", tuple(others), (stage,), cost))
+    cost = math.prod(shape) * (s.cost(g, elements, node.operands) + ORDERED_NS)
+    g.step.statements.append(Kernel(s.kernel_name("running_", [node]), tuple(others), (stage,), cost))
     s.produced(node, g.step)

@@ -22,7 +22,7 @@ from steno.core.jaxpr import ClosedJaxpr, Literal, Var
 from steno.core.op import MissingRule, Op
 from steno.core.record import record
 from steno.core.trace import trace_to_jaxpr
-from steno.ir.kinds import Branch, Contract, Host, Kind, Map, Scan, While
+from steno.ir.kinds import Branch, Contract, Host, Kind, Library, Map, Scan, While
 
 K = TypeVar("K")
 
@@ -69,7 +69,7 @@ class Choose:
 
 @final
 class Node:
-    __slots__ = ("name", "kind", "operands", "results", "cost_key", "host_call")
+    __slots__ = ("name", "kind", "operands", "results", "cost_key", "host_call", "operations")
 
     def __init__(
         self,
@@ -85,6 +85,7 @@ class Node:
         self.results = tuple(Value(self, k, a) for k, a in enumerate(avals))
         self.cost_key = cost_key  # equal keys: equal scalar code per element
         self.host_call = -1  # its number, for Host
+        self.operations = 0.0  # of a Library
 
     def of(self, kind: type[K]) -> K:
         """The node's kind, which the caller knows."""
@@ -246,6 +247,8 @@ class _GraphBuilder:
         if isinstance(made, Host | Repeat | Choose):
             operands = [self.in_memory(v) if isinstance(v.node.kind, Constant) else v for v in operands]
         node = Node(op.name, made, tuple(operands), avals_out, cost_key)
+        if isinstance(kind, Library) and op.cost is not None:
+            node.operations = op.cost(avals_in, avals_out, **params)
         if isinstance(kind, Host):
             node.host_call = len(self.host_calls)
             self.host_calls.append((kind.callback, [v.aval for v in operands], list(avals_out)))

@@ -182,14 +182,14 @@ def _loops_as_written() -> Iterator[None]:
                 llvm_library().set_option("steno", "-disable-lsr=false")
 
 
-def compile_objects(module: Module, target: Target, opt: int = OPT_LEVEL) -> tuple[bytes, ...]:
-    """The object files, as bytes that another process may load."""
+def compile_objects(module: Module, target: Target, opt: int = OPT_LEVEL, whole: bool = False) -> tuple[bytes, ...]:
+    """The object files, as bytes that another process may load. `whole`: one of them."""
     with _loops_as_written() if opt else nullcontext():
-        return _compiled_objects(module, target, opt)
+        return _compiled_objects(module, target, opt, whole)
 
 
-def _compiled_objects(module: Module, target: Target, opt: int) -> tuple[bytes, ...]:
-    parts = _parts(module, _native.num_threads(), opt)
+def _compiled_objects(module: Module, target: Target, opt: int, whole: bool) -> tuple[bytes, ...]:
+    parts = [] if whole else _parts(module, _native.num_threads(), opt)
     free = _unlocked() if len(parts) > 1 else None
     if free is None:
         return (_compile(module.text(), target, opt),)
@@ -199,18 +199,19 @@ def _compiled_objects(module: Module, target: Target, opt: int) -> tuple[bytes, 
             return tuple(pool.map(lambda part, machine: free.compile(module.part(part[0]), machine), parts, machines))
 
 
-def link(module: Module, target: Target | None = None, opt: int = OPT_LEVEL, keep: bool = True) -> Linked:
-    """Code of this process. The level of optimisation changes no result. `keep`: objects are looked for, and left, on disk by the text."""
+def link(module: Module, target: Target | None = None, opt: int = OPT_LEVEL, keep: bool = True, whole: bool = False) -> Linked:
+    """Code of this process. The level of optimisation changes no result. `keep`: objects are looked for, and left, on disk by the text.
+    `whole`: all is one object."""
     target = target or host_target()
     cache = object_cache() if keep else None
     if cache is None:
-        return load(compile_objects(module, target, opt), target, module.imports)
-    key = digest(module.text(), repr(target), str(opt), _versions())
+        return load(compile_objects(module, target, opt, whole), target, module.imports)
+    key = digest(module.text(), repr(target), str(opt), _versions(), *(["whole"] if whole else ()))
     objects = cache.get(key)
     if objects is not None:
         with suppress(CompileError):  # they are whole, and yet no objects of ours
             return load(objects, target, module.imports)
-    objects = compile_objects(module, target, opt)
+    objects = compile_objects(module, target, opt, whole)
     linked = load(objects, target, module.imports)
     cache.put(key, objects)
     return linked

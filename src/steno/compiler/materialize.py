@@ -18,16 +18,15 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from steno.compiler.cost import LOAD, STORE, WEIGHT
 from steno.compiler.graph import Choose, Constant, Graph, Input, Node, Repeat, Value
 from steno.ir.algebra import affine
 from steno.ir.expr import F32, F64, OUTLINED, Builder, Expr, outlined, registers
 from steno.ir.index import Index, LoopVar, var
 from steno.ir.kinds import Contract, Host, Library, Map, Pieces, Reduce
 
-STORE, LOAD = 2.0, 1.0
 MANY, LONG = 16, 12.0  # uses and operations of a function that is written once
 REGION, REGION_NODES = 700.0, 120
-WEIGHT = {"const": 0.0, "load": 0.0, "index": 0.5, "local": 0.0, "elt": 0.0, "acc": 0.0, "div": 6.0, "sqrt": 6.0, "rem": 20.0}
 # A reduction over this few elements is an expression of its own, evaluated where it is read.
 UNROLLED_REDUCTION = 8
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence, Set
 
+from steno.compiler.cost import is_for_threads
 from steno.compiler.loop_rewrites import collapse, split
 from steno.ir.expr import Builder
 from steno.ir.index import Atom, LoopVar
-from steno.ir.loops import PARALLEL_NS, Kernel, MapStage, Store
+from steno.ir.loops import Kernel, MapStage, Store
 
 STRIPS = 8  # at most so many threads share the rows of a scatter
 STRIP_BYTES = 128
@@ -41,7 +42,7 @@ def update_kernel(
         inner = []
     outer = [v for v in loops if v in apart and v not in inner]
     stage = collapse(b, MapStage((*serial, *inner), tuple(stores), len(serial)))
-    if inner and not outer and cost >= PARALLEL_NS and all(v in apart for v in inner):
+    if inner and not outer and is_for_threads(cost) and all(v in apart for v in inner):
         columns = stage.vars[-1].extent
         fitting = [n for n in range(2, STRIPS + 1) if columns % n == 0 and columns // n * stores[0].buffer.dtype.itemsize >= STRIP_BYTES]
         if fitting:

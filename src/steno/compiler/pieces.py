@@ -40,7 +40,7 @@ def place_pieces(s: Scheduler, node: Node) -> None:
     def finish(shape: tuple[int, ...]) -> None:
         g, stores = unfinished.pop(shape)
         stage = MapStage(tuple(v for v in g.vars if v.extent > 1), tuple(stores))
-        step.statements.append(map_kernel(s.b, f"pieces_{node.name}", stage, g.cost))
+        step.statements.append(map_kernel(s.b, s.kernel_name("pieces_", [node]), stage, g.cost))
 
     begin = 0
     for v in node.operands:

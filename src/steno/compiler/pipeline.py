@@ -8,26 +8,25 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, final
 
+from steno.compiler import cost, perf_map
 from steno.compiler.buffers import Assigned, assign
+from steno.compiler.check_plan import check_plan, check_versions, poisoned
 from steno.compiler.compiled import Plan
 from steno.compiler.emit import emit
 from steno.compiler.graph import Graph, to_graph
 from steno.compiler.link import OPT_LEVEL, assembly, link
 from steno.compiler.load import Linked
-from steno.compiler.schedule import schedule
+from steno.compiler.schedule import Schedule, schedule
 from steno.compiler.target import host_target
 from steno.compiler.vecmath import FUNCTIONS as FUNCTIONS  # importing them fills the Builder's table
 from steno.core.config import config
 from steno.core.jaxpr import ClosedJaxpr
 from steno.ir.check_loops import check
-from steno.ir.loops import Choice, Kernel, LibraryCall, Loop, Program
+from steno.ir.loops import Choice, CopyBuffer, Kernel, LibraryCall, Loop, Program
 from steno.ir.print_loops import show
-
-LIBRARY_NS = 1000.0
-QUICK_NS, TINY_NS = 10_000.0, 100.0
-CALL_NS, PRESUMED_ITERATIONS = 20.0, 100
 
 
 class _Clock:
@@ -43,7 +42,26 @@ class _Clock:
 
 def lower(graph: Graph, nested: bool, in_place: frozenset[int], carried: Sequence[tuple[int, int]]) -> Assigned:
     """The program of a loop's body or a branch: its outputs take over the inputs they are paired with, where that is safe."""
-    return assign(graph, schedule(graph, lower, nested, in_place, carried), carried=carried)
+    return assign(graph, scheduled(graph, nested, in_place, carried), carried=carried)
+
+
+def scheduled(
+    graph: Graph, nested: bool = False, in_place: frozenset[int] = frozenset(), carried: Sequence[tuple[int, int]] = ()
+) -> Schedule:
+    made = schedule(graph, lower, nested, in_place, carried)
+    if config._state.debug_buffers:
+        check_versions(graph, made)
+    return made
+
+
+def planned(graph: Graph, donated: frozenset[int], any_size: bool) -> Assigned:
+    """The program with its buffer plan. With the knob `debug_buffers` the plan is checked, and the program fills memory that holds nothing
+    (not of any size: how much there is it does not know)."""
+    assigned = assign(graph, scheduled(graph, in_place=donated), donated)
+    if config._state.debug_buffers and not any_size:
+        check_plan(assigned.program, assigned.aliases)
+        assigned = replace(assigned, program=poisoned(assigned.program, assigned.aliases))
+    return assigned
 
 
 def estimated_ns(program: Program) -> float:
@@ -52,11 +70,13 @@ def estimated_ns(program: Program) -> float:
         if isinstance(s, Kernel):
             total += s.cost
         elif isinstance(s, LibraryCall):
-            total += LIBRARY_NS + sum(b.size for b in s.buffers)
+            total += cost.library_ns(s.symbol, s.operations, [(b.dtype, b.size) for b in s.buffers])
         elif isinstance(s, Loop):
-            total += (s.length if s.length is not None else PRESUMED_ITERATIONS) * (CALL_NS + estimated_ns(s.body))
+            total += (s.length if s.length is not None else cost.PRESUMED_ITERATIONS) * (cost.CALL_NS + estimated_ns(s.body))
         elif isinstance(s, Choice):
             total += max(estimated_ns(p) for p, _ in s.branches)
+        elif isinstance(s, CopyBuffer):
+            total += cost.copy_ns(s.source.size * s.source.dtype.itemsize)
     return total
 
 
@@ -66,12 +86,13 @@ class Levels:
 
     def __init__(self, closed: ClosedJaxpr, donated: frozenset[int], quick: bool = False, any_size: bool = False) -> None:
         self.quick = quick
+        self.name = closed.jaxpr.debug_info.func_name.replace("<unknown>", "op")
         clock = _Clock()
         self.seconds = clock.seconds
         with clock("graph"):
             self.graph: Graph = to_graph(closed)
         with clock("loops"):
-            self.assigned = assign(self.graph, schedule(self.graph, lower, in_place=donated), donated)
+            self.assigned = planned(self.graph, donated, any_size)
         if config._state.verify:
             check(self.assigned.program)
         with clock("llvm"):
@@ -83,9 +104,12 @@ class Levels:
     def link(self, keep: bool) -> Linked:
         """The machine code. `keep`: on disk, by its text."""
         libraries_only = not any(isinstance(s, Kernel | Loop | Choice) for s in self.assigned.program.statements)
-        opt = 0 if libraries_only or self.nanoseconds < (QUICK_NS if self.quick else TINY_NS) else OPT_LEVEL
+        opt = 0 if libraries_only or self.nanoseconds < (cost.QUICK_NS if self.quick else cost.TINY_NS) else OPT_LEVEL
         with self._clock("code"):
-            return link(self.module, opt=opt, keep=keep)
+            linked = link(self.module, opt=opt, keep=keep, whole=config._state.perf_map)
+        if config._state.perf_map:
+            perf_map.record(linked, self.module, self.name)
+        return linked
 
     def plan(self) -> Plan:
         a = self.assigned

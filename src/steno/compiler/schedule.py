@@ -15,6 +15,7 @@ from typing import Any, final
 
 from steno.compiler.contraction import place_contract
 from steno.compiler.control import lower_branches, place_choose, place_repeat
+from steno.compiler.cost import ORDERED_NS
 from steno.compiler.expressions import Expressions, Flat, Group, NotInRow, Schedule, Step
 from steno.compiler.folds import ROW, SERIAL, place_cumulative, place_reduce
 from steno.compiler.graph import Choose, Graph, Input, Node, Repeat, Value
@@ -109,13 +110,13 @@ class Scheduler(Expressions):
 
     def run(self) -> Schedule:
         if self.nested and is_small(self.graph) and place_points(self):
-            return Schedule(tuple(self.in_order()), self.buffers)
+            return Schedule(tuple(self.in_order()), self.buffers, self.producer)
         for node in self.graph.nodes:
             if node.has_effects or any(v in self.stored for v in node.results):
                 self.place(node)
         for g in self.groups:
             self.finish(g)
-        return Schedule(tuple(self.in_order()), self.buffers)
+        return Schedule(tuple(self.in_order()), self.buffers, self.producer)
 
     def in_order(self) -> list[Step]:
         done: list[Step] = []
@@ -281,12 +282,12 @@ class Scheduler(Expressions):
         value = kind.value(self.b, g.index, reads, old)
         stores = self.stores_of(result, self.b.to_storage(value), offset, guard)
         points = math.prod(kind.space)
-        cost = points * (self.cost(g, [value], [result]) + 1.0)
+        cost = points * (self.cost(g, [value], [result]) + ORDERED_NS)
         if points:
             # an index that is affine in one loop variable differs wherever that one does
             apart = {i.terms[0][0] for i in index if len(i.terms) == 1} | {g.vars[a] for a in kind.apart}
             free = g.vars[len(g.vars) - kind.trailing :]
-            step.statements.append(update_kernel(self.b, f"update_{node.name}", g.vars, apart, free, stores, cost))
+            step.statements.append(update_kernel(self.b, self.kernel_name("update_", [node]), g.vars, apart, free, stores, cost))
         self.producer[result] = step
         step.reads.discard(result)
 
@@ -335,7 +336,7 @@ class Scheduler(Expressions):
         step = self.new_step()
         self.depend(step, set(copies))
         passed = [self.whole(v, step) for k, v in enumerate(node.operands) if k not in in_place]
-        step.statements.append(LibraryCall(kind.symbol, (*passed, *(self.buffer(v) for v in node.results)), kind.meta))
+        step.statements.append(LibraryCall(kind.symbol, (*passed, *(self.buffer(v) for v in node.results)), kind.meta, node.operations))
         self.produced(node, step)
 
     def place_host(self, node: Node) -> None:
@@ -358,7 +359,7 @@ class Scheduler(Expressions):
         for v, stored, offset in g.stores:
             if self.is_needed(v, g):
                 stores += self.stores_of(v, stored, offset)
-        name = "_".join(dict.fromkeys(m.name for m in g.members[-3:]))
+        name = self.kernel_name("", g.members)
         if not g.stages:
             if not stores:
                 return

@@ -326,6 +326,11 @@ backend = knob(
     "backend", "auto", "what runs programs: cpu or reference", choices=("auto", "cpu", "reference", "null"), prefix="steno_", traced=True
 )
 verify = knob("verify", False, "check the program after every pass of the compiler", prefix="steno_")
+debug_buffers = knob(
+    "debug_buffers", False, "check the buffer plan of every program, and fill memory that holds nothing with NaN (0xA5 if not of floats)",
+    prefix="steno_", traced=True,
+)  # fmt: skip
+perf_map = knob("perf_map", False, "name the code of compiled programs in /tmp/perf-PID.map, for perf", prefix="steno_")
 target_features = knob(
     "target_features", "host", "the vector instructions to use: host, avx512, avx2 or neon", prefix="steno_", traced=True
 )
@@ -345,8 +350,14 @@ def _apply_async_dispatch(_: Any) -> None:
     _native.set_async_dispatch(vars(_State)["cpu_enable_async_dispatch"], vars(_state).get("cpu_enable_async_dispatch"))
 
 
+def _apply_debug_buffers(_: Any) -> None:
+    _native.poison_freed_memory(debug_buffers.value)
+
+
 cpu_enable_async_dispatch.on_change.append(_apply_async_dispatch)
 _apply_async_dispatch(None)
+debug_buffers.on_change.append(_apply_debug_buffers)
+_apply_debug_buffers(None)
 
 
 def _overrides() -> dict[str, Any] | None:

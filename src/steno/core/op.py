@@ -31,7 +31,8 @@ class Op:
     effects          `effects(*avals, **params) -> set`: None for a pure op
     subprograms      `subprograms(params) -> sequence of jaxprs`: None for an op without nested programs
     aliases          `aliases(**params) -> ((out index, in index), ...)`: which result may take over which operand's memory
-    cost             `cost(avals_in, avals_out, **params) -> float`: work estimate in nanoseconds
+    cost             `cost(avals_in, avals_out, **params) -> float`: how many arithmetic operations, or comparisons, it takes (None: few for
+                     each element)
     axis_names       `axis_names(params) -> names`: the mapped axes a collective works over; None for other ops
     samples          `samples() -> iterable of (args, params)`: what the test-suite tries
     show             `show(params) -> dict`: the parameters a printed jaxpr shows, in order (None: all, sorted)

@@ -23,6 +23,7 @@ from steno.ir.loops import (
     Kernel,
     Loop,
     MapStage,
+    Poison,
     Program,
     Row,
     RowReduce,
@@ -102,6 +103,9 @@ class _Checker:
                     self.fail(f"copies {s.source.dtype}[{s.source.size}] to {s.target.dtype}[{s.target.size}]")
             elif isinstance(s, Loop):
                 self.loop(s)
+            elif isinstance(s, Poison):
+                for b in s.buffers:
+                    self.has(self.writable, b)
             elif isinstance(s, Choice):
                 self.has(self.readable, s.index)
                 for program, inputs in s.branches:
@@ -175,6 +179,8 @@ class _Checker:
         elif isinstance(s, CopyBuffer):
             self.known(s.source)
             self.written.add(s.target)
+        elif isinstance(s, Poison):
+            self.written.difference_update(s.buffers)
         elif isinstance(s, Loop):
             for a in (*s.inputs, *s.cond_inputs):
                 if not isinstance(a, Carried):

@@ -34,11 +34,13 @@ from steno.ir.loops import (
     LibraryCall,
     Loop,
     MapStage,
+    Poison,
     Program,
     RowReduce,
     Stage,
     Store,
     TreeReduce,
+    poison_byte,
 )
 
 Memory = dict[Buffer, np.ndarray]
@@ -77,6 +79,9 @@ def _run(program: Program, memory: Memory, library: Library, host: Host) -> None
             _kernel(s, memory)
         elif isinstance(s, CopyBuffer):
             memory[s.target][:] = memory[s.source]
+        elif isinstance(s, Poison):
+            for b in s.buffers:
+                memory[b].view(np.uint8)[:] = poison_byte(b.dtype)
         elif isinstance(s, Loop):
             _loop(s, memory, library, host)
         elif isinstance(s, Choice):

@@ -2,7 +2,7 @@
 
 grammar
     Program   ::= inputs, outputs, arena buffers (with offsets), Statement*
-    Statement ::= Kernel | LibraryCall | HostCall | CopyBuffer | Loop | Choice
+    Statement ::= Kernel | LibraryCall | HostCall | CopyBuffer | Loop | Choice | Poison
     Loop      ::= `length` times, or while a program gives true: a program, on carried buffers and on rows of arrays
     Choice    ::= one of several programs, by an index in memory
     Kernel    ::= for outer point (row-major, split over threads): Stage*
@@ -142,7 +142,7 @@ class Kernel:
     """For each point of the outer loops (row-major, the flattened range split over threads): the stages in order.
     A kernel with no outer loops and a single MapStage over one var, not serial, is *flat*: its vector loop is split over threads,
     in multiples of 64; a single ColReduce with no outer loops likewise along `lane`. `cost`: estimated nanoseconds of the whole kernel on
-    one thread; below PARALLEL_NS it is not split."""
+    one thread; a kernel of little work is not split."""
 
     name: str
     outer: tuple[LoopVar, ...]
@@ -150,17 +150,16 @@ class Kernel:
     cost: float = 0.0
 
 
-PARALLEL_NS = 20_000.0
-
-
 @final
 @record(frozen=True)
 class LibraryCall:
-    """`int32_t symbol(void** buffers, const int64_t* meta)`; a status other than 0 ends the program with it."""
+    """`int32_t symbol(void** buffers, const int64_t* meta)`; a status other than 0 ends the program with it. `operations`: arithmetic ones
+    (comparisons of a sort), as the op's record counts them; 0: few for each element."""
 
     symbol: str
     buffers: tuple[Buffer, ...]
     meta: tuple[int, ...]
+    operations: float = 0.0
 
 
 @final
@@ -177,6 +176,18 @@ class HostCall:
 class CopyBuffer:
     source: Buffer
     target: Buffer
+
+
+@final
+@record(frozen=True)
+class Poison:
+    """Fills buffers that hold nothing yet, or no longer, with `poison_byte`: what reads them all the same gives NaN, or numbers far off."""
+
+    buffers: tuple[Buffer, ...]
+
+
+def poison_byte(dtype: Any) -> int:
+    return 0xFF if dtype.kind == "f" else 0xA5
 
 
 @final
@@ -238,7 +249,7 @@ class Choice:
     scratch: Buffer
 
 
-Statement = Kernel | LibraryCall | HostCall | CopyBuffer | Loop | Choice
+Statement = Kernel | LibraryCall | HostCall | CopyBuffer | Loop | Choice | Poison
 
 
 @final

@@ -25,6 +25,7 @@ from steno.ir.loops import (
     LibraryCall,
     Loop,
     MapStage,
+    Poison,
     Program,
     Row,
     RowReduce,
@@ -111,12 +112,18 @@ class _Parser:
             return self.loop()
         if word == "choice":
             return self.choice()
-        m = re.match(r"(call|host) (\S+) \(([^)]*)\)(?: meta (.*))?$", line)
+        if word == "poison":
+            filled = Poison(tuple(self.named(n) for n in line.split()[1:]))
+            self.at += 1
+            return filled
+        m = re.match(r"(call|host) (\S+) \(([^)]*)\)(?: meta ([-\d ]*\d))?(?: operations (\S+))?$", line)
         if m is not None:
-            what, name, names, meta = m.groups()
+            what, name, names, meta, operations = m.groups()
             found = tuple(self.named(n) for n in names.split())
             self.at += 1
-            return LibraryCall(name, found, tuple(map(int, (meta or "").split()))) if what == "call" else HostCall(int(name), found)
+            if what == "host":
+                return HostCall(int(name), found)
+            return LibraryCall(name, found, tuple(map(int, (meta or "").split())), float(operations or 0))
         m = re.match(r"copy (\S+) -> (\S+)$", line)
         if m is None:
             self.fail("a statement wanted")

@@ -23,9 +23,10 @@
       map
         %8 = local float32 s
         y[i] = %8
-    call sort (x t) meta 3 1
+    call sort (x t) meta 3 1 operations 9000.0      operations: left out if 0
     host 0 (x y)
     copy x -> t
+    poison t
     loop 10 reverse carries a,b c scratch s inputs x carry:0 row:t:16 outputs carry:0 carry:1
       carry a has partner b, c is changed in place; row:t:16 is the iteration's 16 elements of t; the body follows:
     | program arena 0 ...
@@ -61,6 +62,7 @@ from steno.ir.loops import (
     LibraryCall,
     Loop,
     MapStage,
+    Poison,
     Program,
     RowReduce,
     Stage,
@@ -153,13 +155,16 @@ class _Printer:
             self.kernel(s)
         elif isinstance(s, LibraryCall):
             meta = " meta " + " ".join(map(str, s.meta)) if s.meta else ""
-            self.lines.append(f"call {s.symbol} ({' '.join(map(self.buffers, s.buffers))}){meta}")
+            operations = f" operations {float(s.operations)}" if s.operations else ""
+            self.lines.append(f"call {s.symbol} ({' '.join(map(self.buffers, s.buffers))}){meta}{operations}")
         elif isinstance(s, HostCall):
             self.lines.append(f"host {s.index} ({' '.join(map(self.buffers, s.buffers))})")
         elif isinstance(s, Loop):
             self.loop(s)
         elif isinstance(s, Choice):
             self.choice(s)
+        elif isinstance(s, Poison):
+            self.lines.append(f"poison {' '.join(map(self.buffers, s.buffers))}")
         else:
             assert isinstance(s, CopyBuffer)
             self.lines.append(f"copy {self.buffers(s.source)} -> {self.buffers(s.target)}")

@@ -376,9 +376,15 @@ def _planned_lower(avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedAr
     return Library("steno_conv", plan(geometry(x.shape, y.shape, **params), x.dtype).meta)
 
 
+def _operations(avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedArray], **params: Any) -> float:
+    """A multiplication and an addition for each channel and each tap; zeros around the array count."""
+    g = geometry(avals_in[0].shape, avals_in[1].shape, **params)
+    return 2.0 * math.prod(g.out) * g.channels * math.prod(g.rhs[d] for d in g.numbers.rhs_spec[2:])
+
+
 unrolled_conv = Op("unrolled_conv", typ=_same_typ, lower=_unrolled_lower)
 """A convolution as straight-line code; operands and result have the dtype that is computed in."""
-planned_conv = Op("planned_conv", typ=_planned_typ, lower=_planned_lower, multiple_results=True)
+planned_conv = Op("planned_conv", typ=_planned_typ, lower=_planned_lower, multiple_results=True, cost=_operations)
 """A convolution by `steno_conv`: the result and, where there is padding, the memory for it."""
 
 
@@ -602,5 +608,6 @@ conv_general_dilated = Op(
     ),
     transpose=by_operand(_transpose_lhs, _transpose_rhs),
     batch=_batch,
+    cost=_operations,
 )
 """`precision` is recorded and otherwise without effect: products have the operands' precision."""

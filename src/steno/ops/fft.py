@@ -104,7 +104,18 @@ def _along_lower(
     )  # fmt: skip
 
 
-fft_along = Op("fft_along", typ=_along_typ, lower=_along_lower)
+def _cost(size: float, lengths: Sequence[int], fft_type: FftType) -> float:
+    """5 n log2 n real operations for n complex numbers, half of that for real ones; `size` of the numbers in all."""
+    each = 5.0 * math.fsum(math.log2(max(n, 1)) for n in lengths)
+    return size * each * (0.5 if fft_type in (FftType.RFFT, FftType.IRFFT) else 1.0)
+
+
+def _along_cost(avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedArray], *, fft_type: FftType, axis: int, length: int) -> float:
+    shape = avals_out[0].shape
+    return _cost(math.prod(shape[:axis]) * length * math.prod(shape[axis + 1 :]), (length,), fft_type)
+
+
+fft_along = Op("fft_along", typ=_along_typ, lower=_along_lower, cost=_along_cost)
 """The transform of this type along one axis."""
 
 
@@ -240,6 +251,7 @@ fft = Op(
     jvp=LINEAR,
     transpose=by_operand(_transpose),
     batch=_batch,
+    cost=lambda avals_in, avals_out, *, fft_type, fft_lengths: _cost(max(avals_in[0].size, avals_out[0].size), fft_lengths, fft_type),
 )
 """fft_type, fft_lengths: the sizes of the array along the transformed axes, the last ones (of IRFFT: of the result). Inverse transforms are
 divided by the product of the lengths. FFT takes real numbers too: it computes half of the transform."""

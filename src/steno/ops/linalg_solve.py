@@ -161,7 +161,7 @@ def _triangular_samples() -> Iterable[Any]:
 
 
 def _triangular_cost(avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedArray], **params: Any) -> float:
-    return 1000.0 + avals_in[1].size * avals_in[0].shape[-1] / 8
+    return float(avals_in[1].size * avals_in[0].shape[-1])
 
 
 triangular_solve = Op(

@@ -41,7 +41,7 @@ from steno.ops.oracle import direct, primitive
 from steno.ops.philox import philox_arrays, philox_code
 from steno.transforms.rules import ELEMENTWISE, Axis, ForOp, align_elementwise, broadcast, by_argument, by_operand, to_front
 
-NS_PER_BLOCK = 2.0
+BLOCK_OPERATIONS = 100.0  # 20 rounds of five, or about as many of Philox
 
 Shape = tuple[int, ...]
 
@@ -251,7 +251,7 @@ threefry2x32 = Op(
     oracle=lambda *xs: list(np.broadcast_arrays(*threefry_arrays(*xs))),
     lower=_threefry_lower,
     multiple_results=True,
-    cost=lambda avals_in, avals_out: NS_PER_BLOCK * avals_out[0].size,
+    cost=lambda avals_in, avals_out: BLOCK_OPERATIONS * avals_out[0].size,
     samples=_threefry_samples,
     batch=_threefry_batch,
 )
@@ -466,7 +466,7 @@ random_fold_in = Op(
     typ=_fold_in_typ,
     oracle=_fold_in_oracle,
     lower=_fold_in_lower,
-    cost=lambda avals_in, avals_out: NS_PER_BLOCK * avals_out[0].size,
+    cost=lambda avals_in, avals_out: BLOCK_OPERATIONS * avals_out[0].size,
     samples=lambda: [
         ((_sample_keys(k, impl), _uints(d, 4)), {})
         for impl in dtypes.KEYS
@@ -545,7 +545,7 @@ random_split = Op(
     typ=_split_typ,
     oracle=_split_oracle,
     lower=_split_lower,
-    cost=lambda avals_in, avals_out, **_: NS_PER_BLOCK * avals_out[0].size,
+    cost=lambda avals_in, avals_out, **_: BLOCK_OPERATIONS * avals_out[0].size,
     samples=lambda: [
         s
         for partitionable in (True, False)
@@ -653,7 +653,7 @@ random_bits = Op(
     typ=_bits_typ,
     oracle=_bits_oracle,
     lower=_bits_lower,
-    cost=lambda avals_in, avals_out, **_: NS_PER_BLOCK * avals_out[0].size,
+    cost=lambda avals_in, avals_out, **_: BLOCK_OPERATIONS * avals_out[0].size,
     samples=lambda: [
         s
         for partitionable in (True, False)

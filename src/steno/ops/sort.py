@@ -125,6 +125,12 @@ def _sort_samples() -> Iterable[Any]:
         yield (small(shape, "float32"), np.arange(math.prod(shape), dtype=np.int32).reshape(shape)), {"dimension": axis, **one}
 
 
+def _sort_cost(avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedArray], *, dimension: int, **params: Any) -> float:
+    """n log2 n comparisons."""
+    x = avals_in[0]
+    return x.size * math.log2(max(x.shape[dimension], 2))
+
+
 sort = Op(
     "sort",
     typ=_sort_typ,
@@ -135,6 +141,7 @@ sort = Op(
     samples=_sort_samples,
     jvp=_sort_jvp,
     batch=along("dimension"),
+    cost=_sort_cost,
 )
 """Sorts along `dimension` by the first `num_keys` operands, the first one foremost; the other operands move with them. Complex numbers come
 by real, then by imaginary part. NaNs are alike and last, -0.0 and 0.0 alike; equal elements keep their order, whatever `is_stable` says."""

@@ -34,6 +34,7 @@ constexpr uint8_t kHugeAfter = 8;
 constexpr size_t kPopulate = size_t(4) << 20;
 constexpr size_t kSmallPerClass = size_t(256) << 10;  // bytes waiting in one small class
 constexpr double kIdleSeconds = 30.0;
+constexpr int kPoison = 0xA5;
 
 static_assert(kClasses < kForeign, "size classes fit a byte");
 
@@ -68,6 +69,7 @@ struct Pool {
     size_t in_use = 0;                    // handed out, class sizes
     size_t limit = 0;
     double last_trim = 0;
+    bool poison = false;  // what is given back is filled with kPoison, so that who still reads it sees
     std::vector<Buffer *> records;  // Buffer structs to reuse
 };
 
@@ -189,6 +191,7 @@ void give_block(void *data, int c, uint8_t reuses) {
     Pool &p = pool();
     size_t bytes = class_bytes(c);
     p.in_use -= bytes;
+    if (STENO_UNLIKELY(p.poison)) std::memset(data, kPoison, bytes);
     if (is_large(c)) {
         double t = now();
         p.large[c].push_back({data, t, reuses});
@@ -259,11 +262,20 @@ PyObject *trim_pool(PyObject *, PyObject *) {
     Py_RETURN_NONE;
 }
 
+PyObject *poison_freed_memory(PyObject *, PyObject *on) {
+    int yes = PyObject_IsTrue(on);
+    if (yes < 0) return nullptr;
+    pool().poison = yes;
+    Py_RETURN_NONE;
+}
+
 PyMethodDef methods[] = {
     {"memory_info", memory_info, METH_NOARGS,
      "memory_info() -> dict of bytes: in_use by arrays and runs, cached for reuse, limit of what is cached."},
     {"set_pool_limit", set_pool_limit, METH_O, "set_pool_limit(bytes): how much freed memory is kept for reuse."},
     {"trim_pool", trim_pool, METH_NOARGS, "trim_pool(): gives all memory kept for reuse back to the system."},
+    {"poison_freed_memory", poison_freed_memory, METH_O,
+     "poison_freed_memory(on): whether memory that arrays and runs give back is filled with bytes 0xA5."},
     {nullptr, nullptr, 0, nullptr},
 };
 

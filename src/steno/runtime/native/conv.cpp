@@ -247,8 +247,8 @@ void pad_rows(void **bufs, int64_t begin, int64_t end) {
 }
 
 int64_t grain_for(double work, int64_t pieces) {
-    // Below about 20 microseconds of work the hand-over does not pay; above, each thread gets a few pieces.
-    return work < 1e6 ? std::max<int64_t>(pieces, 1) : std::max<int64_t>(1, pieces / (4 * std::max(1, steno::num_threads())));
+    // Each thread gets a few pieces.
+    return work < steno::kParallelWork ? std::max<int64_t>(pieces, 1) : std::max<int64_t>(1, pieces / (4 * std::max(1, steno::num_threads())));
 }
 
 void pad(Reader &read, const void *lhs, void *scratch) {

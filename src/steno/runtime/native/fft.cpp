@@ -201,7 +201,7 @@ int32_t in_lanes(const void *in, void *out, int64_t kind, bool wide, int64_t out
     j.plan = wide ? static_cast<const void *>(twice.get()) : single.get();
     void *job = &j;
     double work = double(outer * inner) * double(n) * 5;
-    int64_t grain = work < 1e6 ? batches : std::max<int64_t>(1, batches / (4 * std::max(1, steno::num_threads())));
+    int64_t grain = work < steno::kParallelWork ? batches : std::max<int64_t>(1, batches / (4 * std::max(1, steno::num_threads())));
     steno_parallel_for(run_batches, &job, batches, grain);
     return failed.load() ? steno::kOutOfMemory : steno::kOk;
 }
@@ -382,7 +382,7 @@ extern "C" int32_t steno_fft(void **bufs, const int64_t *meta) {
     j.out = static_cast<char *>(bufs[1]);
     void *job = &j;
     double work = double(rows) * double(n) * 20;
-    int64_t grain = work < 1e6 ? rows : std::max<int64_t>(1, rows / (4 * std::max(1, steno::num_threads())));
+    int64_t grain = work < steno::kParallelWork ? rows : std::max<int64_t>(1, rows / (4 * std::max(1, steno::num_threads())));
     steno_parallel_for(run_range, &job, rows, grain);
     return steno::kOk;
 }

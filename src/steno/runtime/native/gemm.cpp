@@ -142,8 +142,8 @@ extern "C" int32_t steno_gemm(void **bufs, const int64_t *meta) {
     void *job = &j;
     int64_t total = j.batch * j.pieces;
     double work = double(j.batch) * double(j.m) * double(j.n) * double(j.k + 8);
-    // Below about 20 microseconds of work the hand-over does not pay; above, each thread gets a few large pieces.
-    int64_t grain = work < 1e6 ? total : std::max<int64_t>(1, total / (2 * std::max(1, steno::num_threads())));
+    // Each thread gets a few large pieces.
+    int64_t grain = work < steno::kParallelWork ? total : std::max<int64_t>(1, total / (2 * std::max(1, steno::num_threads())));
     steno_parallel_for(run_range, &job, total, grain);
     return failed.load() ? steno::kOutOfMemory : steno::kOk;
 }

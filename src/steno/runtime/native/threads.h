@@ -16,6 +16,9 @@ void steno_parallel_for(void (*fn)(void **bufs, int64_t begin, int64_t end), voi
 
 namespace steno {
 
+// Multiply-adds of a library function from which on a second thread pays: some 20 microseconds, as PARALLEL_NS of compiler/cost.py.
+constexpr double kParallelWork = 1e6;
+
 // How many threads a parallel region of this thread may use, the calling one included.
 int num_threads();
 
