@@ -333,6 +333,7 @@ def main() -> int:
     parser.add_argument("--write", action="store_true", help="put the values into cost.py")
     o = parser.parse_args()
     SECONDS = o.seconds
+    steno.config.update("jax_enable_compilation_cache", False)  # which does not know of the constants that are tried
     found: Found = {}
     print(f"{'constant':50}{'present':>12}{'measured':>12}   on")
     for name in [o.only] if o.only else PARTS:

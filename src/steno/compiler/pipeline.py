@@ -86,7 +86,7 @@ class Levels:
 
     def __init__(self, closed: ClosedJaxpr, donated: frozenset[int], quick: bool = False, any_size: bool = False) -> None:
         self.quick = quick
-        self.name = closed.jaxpr.debug_info.func_name.replace("<unknown>", "op")
+        self.origin = closed.jaxpr.debug_info
         clock = _Clock()
         self.seconds = clock.seconds
         with clock("graph"):
@@ -108,7 +108,7 @@ class Levels:
         with self._clock("code"):
             linked = link(self.module, opt=opt, keep=keep, whole=config._state.perf_map)
         if config._state.perf_map:
-            perf_map.record(linked, self.module, self.name)
+            perf_map.record(linked, self.module, self.origin.func_name.replace("<unknown>", "op"))
         return linked
 
     def plan(self) -> Plan:
