@@ -39,6 +39,7 @@ WARM_S, SETTLED = 0.3, 0.03  # warm-up ends when two batches are this near, or a
 LEAST = 15  # batches
 ALONE = 200  # calls that are waited for one by one, at most
 COPIES = 1 << 28  # bytes of donated arguments that are prepared for a batch, at most
+CALL_S = 2e-7  # work that is less than this is lost in the time of a call
 UNSTEADY = 0.1  # a spread of the quartiles that is worth a word
 HELP = """what is timed
 
@@ -356,7 +357,7 @@ def report(target: str, cold: Mapping[str, Any] | None, warm: Mapping[str, Any])
     shown = warm["arguments"][:8] + ([f"and {len(warm['arguments']) - 8} more"] if len(warm["arguments"]) > 8 else [])
     lines = [f"{target}, {warm['how']}, {warm['threads']} threads; arguments: {', '.join(shown) or 'none'}"]
     columns = [("cold cache", cold), ("warm cache", warm)] if cold is not None else [("", warm)]
-    lines.append(f"{'first call':22}" + "".join(f"{head:>14}" for head, _ in columns))
+    lines.append(row("first call", "".join(f"{head:>14}" for head, _ in columns)).rstrip())
     for part in ("trace", "compile", "run", "total"):
         if part in warm["first"]:
             lines.append(f"  {part:20}" + "".join(f"{seconds(w['first'][part]):>14}" for _, w in columns if w is not None))
@@ -398,7 +399,9 @@ def _work(found: Mapping[str, Any]) -> list[str]:
         row("work", f"{w['flops']:.4g} operations, {moved}; {made or 'nothing to do'}"),
     ]
     limit = found.get("limits")
-    if limit and limit["least"]:
+    if limit and 0 < limit["least"] < CALL_S:
+        lines.append(row("limit", "there is so little to do that the time is that of a call"))
+    elif limit and limit["least"]:
         part = limit["least"] / found["steady"]["median"]
         lines.append(row("limit", f"{seconds(limit['least'])}: the call reaches {part:.0%} of what this machine can do"))
         if "bandwidth" in limit:
