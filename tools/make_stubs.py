@@ -87,7 +87,7 @@ TYPED: Final = {
         "": "_C = TypeVar('_C')\n_X = TypeVar('_X')\n_Y = TypeVar('_Y')\n_T = TypeVar('_T')\n",
         "cond": "(pred: ArrayLike, true_fun: Callable[..., _T], false_fun: Callable[..., _T], *operands: Any, operand: Any = ...) -> _T",
         "switch": "(index: ArrayLike, branches: Sequence[Callable[..., _T]], *operands: Any, operand: Any = ...) -> _T",
-        "fori_loop": "(lower: Any, upper: Any, body_fun: Callable[[Array, _T], _T], init_val: _T, {}) -> _T",
+        "fori_loop": "(lower: Any, upper: Any, body_fun: Callable[[Any, _T], _T], init_val: _T, {}) -> _T",
         "while_loop": "(cond_fun: Callable[[_T], ArrayLike], body_fun: Callable[[_T], _T], init_val: _T) -> _T",
         "scan": "(f: Callable[[_C, _X], tuple[_C, _Y]], init: _C, xs: _X | None = ..., {}) -> tuple[_C, _Y]",
         "map": "(f: Callable[[_X], _Y], xs: _X, {}) -> _Y",

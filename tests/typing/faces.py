@@ -74,8 +74,12 @@ def step(carry: Array, row: Array) -> tuple[Array, Array]:
     return carry + row, carry.sum()
 
 
+def turn(i: int, c: Array) -> Array:
+    return c + i
+
+
 assert_type(lax.scan(step, x[0], x), tuple[Array, Array])
-assert_type(lax.fori_loop(0, 3, lambda i, c: c + i, x), Array)
+assert_type(lax.fori_loop(0, 3, turn, x), Array)
 assert_type(lax.cond(True, lambda: x, lambda: 2 * x), Array)
 assert_type(steno.block_until_ready(x), Array)
 assert_type(steno.device_count(), int)
