@@ -4,6 +4,7 @@
 # make bench-ratios, bench-roofline, bench-memory, bench-plot   one of these
 # make fit-cost-model   measures the constants that the compiler decides by (FIT_ARGS=--write puts them into the file)
 # make random-programs   20,000 random programs under every transformation (COUNT=, SEED=, JOBS=)
+# make libraries   optax, flax, equinox, haiku, diffrax, numpyro, blackjax, optimistix on steno: their programs in tests/libraries
 # make api-table   what is here of JAX's public names: docs/api.md, and the counts
 # make stubs   what editors read of the faces: their .pyi files
 # make lint    formatter, linter, order of imports, type checker
@@ -27,7 +28,7 @@ LESSONS := jit_speed see_tracer value_branch
 TESTS ?= tests
 export STENO_JAX_PYTHON ?= $(CURDIR)/$(JAX_VENV)/bin/python
 
-.PHONY: demo test bench bench-ratios bench-roofline bench-memory bench-plot fit-cost-model random-programs api-table stubs lint format native wheel clean help
+.PHONY: libraries demo test bench bench-ratios bench-roofline bench-memory bench-plot fit-cost-model random-programs api-table stubs lint format native wheel clean help
 .DEFAULT_GOAL := help
 
 help:
@@ -90,6 +91,9 @@ bench-plot: $(VENV)/.bench
 
 fit-cost-model: native
 	$(PY) tools/fit_cost_model.py $(FIT_ARGS)
+
+libraries: native
+	$(PY) tools/try_libraries.py
 
 random-programs: native
 	$(PY) tools/random_programs.py --count $(or $(COUNT),20000) --seed $(or $(SEED),0) --jobs $(or $(JOBS),1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any, final
+from typing import Any, Final, final
 
 from steno._native import ShapedArray, current_trace
 from steno.core import dtypes, source
@@ -403,6 +403,9 @@ class custom_vjp(Decorated):
         return out
 
 
+_NUMBERS: Final = (bool, int, float, complex)
+
+
 @final
 class _VjpCall(AbstractCustomVjp):
     """`fun`, `fwd` and `bwd` as functions of the leaves of the differentiated arguments. `x64`: as in `_JvpCall`."""
@@ -435,6 +438,8 @@ class _VjpCall(AbstractCustomVjp):
         outs, out_tree = tree_flatten(pair[0])
         check_structure(f"Custom VJP fwd rule {self.fwd_name} for function {self.name}", self, out_tree)
         residuals, residual_tree = tree_flatten(pair[1])
+        numbers = {k: x for k, x in enumerate(residuals) if type(x) in _NUMBERS}
+        residuals = [x for k, x in enumerate(residuals) if k not in numbers]
         for x in residuals:
             if is_ref(x) and not any(x is y for y in primals):
                 raise ValueError(
@@ -443,15 +448,23 @@ class _VjpCall(AbstractCustomVjp):
                 )
         outs = [as_value(y) for y in outs]
         in_avals = [typeof(x) for x in primals]
-        bwd = functools.partial(self._bwd, residual_tree, out_tree, in_avals)
+        bwd = functools.partial(self._bwd, residual_tree, numbers, out_tree, in_avals)
         functools.update_wrapper(bwd, self.owner.bwd or bwd)
         return outs, [as_value(x) for x in residuals], bwd
 
     def _bwd(
-        self, residual_tree: PyTreeDef, out_tree: PyTreeDef, in_avals: Sequence[ShapedArray], residuals: Sequence[Any], cts: Sequence[Any]
+        self,
+        residual_tree: PyTreeDef,
+        numbers: dict[int, Any],
+        out_tree: PyTreeDef,
+        in_avals: Sequence[ShapedArray],
+        residuals: Sequence[Any],
+        cts: Sequence[Any],
     ) -> list[Any]:
+        """`numbers`: the residuals that are Python numbers, by position. They stay what they are, so that the rule may branch on them."""
         given = [_shown(ct, self.symbolic_zeros) for ct in cts]
-        kept = tree_unflatten(residual_tree, map(as_array, residuals))
+        arrays = map(as_array, residuals)
+        kept = tree_unflatten(residual_tree, [numbers[k] if k in numbers else next(arrays) for k in range(residual_tree.num_leaves)])
         before, logging.on = logging.on, False  # the pass that logs is the one around the rule, not one inside
         try:
             with enable_x64(self.x64):

@@ -13,7 +13,7 @@ from steno import backends
 from steno._native import ArrayImpl, JitEntry, JitFunction, ShapedArray
 from steno.backends import finite
 from steno.core import dtypes
-from steno.core.aval import register_aval_type, typeof
+from steno.core.aval import register_aval_type, shape_only, typeof
 from steno.core.config import config
 from steno.core.jaxpr import ClosedJaxpr, Jaxpr, open_jaxpr, subjaxprs
 from steno.core.record import field, record
@@ -114,6 +114,9 @@ class ShapeDtypeStruct:
         if self.is_ref:
             parts.append("is_ref=True")
         return f"ShapeDtypeStruct({', '.join(parts)})"
+
+
+shape_only[ShapeDtypeStruct] = lambda x: x.aval
 
 
 def _dimension(n: Any) -> int:

@@ -14,7 +14,7 @@ from steno.backends.state import compile_stateful, single_op
 from steno.compiler.compiled import NOMINAL, Compiled, compile_for_any_size, compile_jaxpr
 from steno.compiler.cost import is_heavy
 from steno.core import monitoring
-from steno.core.aval import ShapedArray, typeof
+from steno.core.aval import ShapedArray, shape_only, typeof
 from steno.core.dtypes import float0
 from steno.core.interpret import to_array, to_ndarray
 from steno.core.jaxpr import ClosedJaxpr, Var, dce_jaxpr
@@ -38,6 +38,8 @@ class CpuExecutable:
         for c in compiled.captured:
             if isinstance(c, Tracer):
                 raise escaped(c)
+            if type(c) in shape_only:
+                raise TypeError(f"A {type(c).__name__} has no value and cannot be a constant of a program that runs: {c}")
         self.compiled = compiled
         self.in_avals = list(compiled.in_avals)
         self.out_avals = [v.aval for v in compiled.jaxpr.jaxpr.outvars]

@@ -58,10 +58,10 @@ _BY_REASON: Final[dict[str, dict[str, str]]] = {
     _INSIDE: {
         "interpreters.ad": "jvp linearize",
         "interpreters.batching": "batch_subtrace register_vmappable unregister_vmappable",
-        "interpreters.partial_eval": "JaxprTracer PartialVal Val custom_partial_eval_rules dce_jaxpr_call_rule dce_jaxpr_closed_call_rule "
-        "new_eqn_recipe partial_eval_jaxpr_custom_rules trace_to_jaxpr_nounits",
+        "interpreters.partial_eval": "JaxprTracer Val custom_partial_eval_rules dce_jaxpr_call_rule dce_jaxpr_closed_call_rule "
+        "new_eqn_recipe partial_eval_jaxpr_custom_rules",
         "interpreters": "traceback_util",
-        "extend.core": "AbstractToken TraceTag take_current_trace",
+        "extend.core": "AbstractToken TraceTag",
         "extend.source_info_util": "NameStack SourceInfo current_name_stack extend_name_stack new_name_stack new_source_info "
         "reset_name_stack set_name_stack transform_name_stack user_context",
         "experimental": "hijax EArray primal_tangent_dtype key_reuse",
@@ -83,7 +83,7 @@ _BY_REASON: Final[dict[str, dict[str, str]]] = {
     },
     _CALLS: {
         "extend.core": "create_call_primitive eval_jaxpr_transpose register_call_primitive_rules",
-        "extend.core.primitives": "call_p closed_call_p create_call_primitive eval_jaxpr_transpose register_call_primitive_rules",
+        "extend.core.primitives": "create_call_primitive eval_jaxpr_transpose register_call_primitive_rules",
     },
     "sparse arrays are computed with gathers and scatters, not by ops of their own": {
         "experimental.sparse": "bcoo_dot_general_p bcoo_dot_general_sampled_p bcoo_extract_p bcoo_fromdense_p bcoo_sort_indices_p "

@@ -14,6 +14,10 @@ from steno.core.config import config
 _NO_DTYPE: Final = object()
 
 
+shape_only: Final[dict[type, Any]] = {}
+"""Classes of objects that have a type and no value, and what gives the type. In a program that is not run they stand for constants."""
+
+
 def _str_short(self: ShapedArray, short_dtypes: bool = False) -> str:
     d = dtypes.short_name(self.dtype) if short_dtypes else dtypes.name(self.dtype)
     return f"{d}[{','.join(map(str, self.shape))}]"
@@ -51,6 +55,7 @@ _METHODS: Final = {
 }
 for _name, _method in _METHODS.items():
     setattr(ShapedArray, _name, _method)
+ShapedArray.sharding = None  # types do not say where arrays are; `x.sharding` does
 
 
 class HasAval:

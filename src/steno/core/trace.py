@@ -15,9 +15,9 @@ from typing import Any, final
 
 import numpy as np
 
-from steno._native import ArrayImpl, ShapedArray, swap_trace
+from steno._native import ArrayImpl, ShapedArray, current_trace, swap_trace
 from steno.core import source
-from steno.core.aval import HasAval, TypedScalar, not_an_array, python_scalar, register_aval_type, scalar_value, typeof
+from steno.core.aval import HasAval, TypedScalar, not_an_array, python_scalar, register_aval_type, scalar_value, shape_only, typeof
 from steno.core.config import config
 from steno.core.errors import (
     ConcretizationTypeError,
@@ -343,6 +343,8 @@ class JaxprTrace(Trace):
         if convert is not None:
             y = convert(x)
             return y.atom if type(y) is JitTracer and y._trace is self else self.lift(y, op)
+        if t in shape_only:
+            return self._constant(x, x, shape_only[t](x))
         if isinstance(x, bool | int | float | complex):
             aval = typeof(x)
             return Literal(scalar_value(x, aval.dtype), aval)
@@ -490,14 +492,36 @@ def check_leaks(trace: Trace, info: DebugInfo) -> None:
         )
 
 
+@final
+class FoldingTrace(Trace):
+    """Evaluates ops on known values; what a tracer takes part in is the business of the trace that was current."""
+
+    __slots__ = ("parent",)
+
+    def __init__(self, parent: Any) -> None:
+        self.parent = parent
+
+    @property
+    def recorder(self) -> Any:
+        return self.parent.recorder
+
+    def evaluates(self) -> bool:
+        return True
+
+    def is_over(self) -> bool:
+        return self.parent.is_over()
+
+    def process(self, op: Op, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        with set_current_trace(self.parent if any(isinstance(x, Tracer) for x in args) else None):
+            return op(*args, **params)
+
+
 @contextmanager
 def ensure_compile_time_eval() -> Iterator[None]:
-    """Inside, ops on concrete arrays are evaluated even while a function is traced."""
-    previous = swap_trace(None)
-    try:
+    """Inside, ops on concrete arrays are evaluated even while a function is traced; those on tracers are traced as ever."""
+    trace = current_trace()
+    with set_current_trace(None if trace is None else FoldingTrace(trace)):
         yield
-    finally:
-        swap_trace(previous)
 
 
 @final

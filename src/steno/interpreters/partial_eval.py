@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, final
 
 from steno._native import ShapedArray
-from steno.core.jaxpr import NO_DEBUG_INFO, ClosedJaxpr, Jaxpr, dce_jaxpr as dce_jaxpr, open_jaxpr
+from steno.core.aval import typeof
+from steno.core.jaxpr import NO_DEBUG_INFO, ClosedJaxpr, Jaxpr, dce_jaxpr as dce_jaxpr, eval_jaxpr, open_jaxpr
 from steno.core.on_demand import on_demand
 from steno.core.op import Op
 from steno.core.trace import JaxprTrace as DynamicJaxprTrace, JitTracer as DynamicJaxprTracer, trace_to_jaxpr
@@ -97,6 +98,45 @@ def partial_eval_jaxpr_nounits(
     residuals = [(known.invars if r.where == "in" else known.outvars)[r.position] for r in cut.split.residuals]
     known = known.replace(jaxpr=known.jaxpr.replace(outvars=[*known.outvars[:results], *residuals]))
     return known, rest, list(cut.out_unknown), rest.in_avals[: len(residuals)]
+
+
+@final
+class PartialVal(tuple[Any, Any]):
+    """What is known of a value: (None, the value), or (its type, None)."""
+
+    __slots__ = ()
+
+    @classmethod
+    def known(cls, const: Any) -> PartialVal:
+        return cls((None, const))
+
+    @classmethod
+    def unknown(cls, aval: ShapedArray) -> PartialVal:
+        return cls((aval, None))
+
+    def is_known(self) -> bool:
+        return self[0] is None
+
+    def get_known(self) -> Any:
+        """The value; None if it is not known."""
+        return self[1]
+
+    def get_aval(self) -> ShapedArray:
+        return typeof(self[1]) if self.is_known() else self[0]
+
+
+def trace_to_jaxpr_nounits(fun: Any, pvals: Sequence[PartialVal], instantiate: bool = False) -> tuple[Jaxpr, list[PartialVal], list[Any]]:
+    """A function (or WrappedFun) of flat arrays, as far as the known arguments go: the program of the rest, which takes residuals and the
+    unknown arguments and gives the unknown results; what is known of each result; the residuals. All that the known arguments decide is
+    computed. The function sees tracers for all of them."""
+    jaxpr, out_avals, consts = trace_to_jaxpr_dynamic(fun, [p.get_aval() for p in pvals])
+    closed = ClosedJaxpr(jaxpr, consts)
+    known, rest, out_unknown, residual_avals = partial_eval_jaxpr_nounits(closed, [not p.is_known() for p in pvals], instantiate)
+    values = eval_jaxpr(known.jaxpr, known.consts, *(p.get_known() for p in pvals if p.is_known()))
+    n = len(values) - len(residual_avals)
+    given = iter(values[:n])
+    outs = [PartialVal.unknown(a) if u else PartialVal.known(next(given)) for a, u in zip(out_avals, out_unknown, strict=True)]
+    return convert_constvars_jaxpr(rest.jaxpr), outs, [*rest.consts, *values[n:]]
 
 
 __all__ = ["DynamicJaxprTrace", "DynamicJaxprTracer"]

@@ -168,9 +168,7 @@ def iinfo(int_type: Any) -> Any:
     return dtypes.iinfo(_plain(int_type))
 
 
-def dtype(dtype: Any, align: bool = False, copy: bool = False, **kwargs: Any) -> np.dtype:
-    """NumPy's `dtype`."""
-    return np.dtype(_plain(dtype), align, copy, **kwargs)
+dtype = np.dtype
 
 
 def iscomplexobj(x: Any) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import itertools
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, final
 
 import numpy as np
@@ -38,6 +39,15 @@ from steno.core.trace import JaxprTrace, set_current_trace as set_current_trace
 from steno.transforms.axes import axis_env
 from steno.transforms.batching import BatchTrace, batched_aval as _batched, element_aval as _element
 from steno.transforms.rules import tangent_aval
+
+
+@contextmanager
+def take_current_trace() -> Iterator[Any]:
+    """Within it nothing is traced; gives the trace that was current (None: none was), for `set_current_trace`."""
+    trace = current_trace()
+    with set_current_trace(None):
+        yield trace
+
 
 Effect = object
 """What an equation's effects are instances of: any hashable object is an effect."""

@@ -10,12 +10,16 @@ import steno.ops
 import steno.transforms
 from steno.core.absent import REASONS
 from steno.core.op import OPS, Op
+from steno.extend.core import Primitive
 
 # importing a family declares its ops
 for _package in (steno.ops, steno.transforms):
     for _module in pkgutil.iter_modules(_package.__path__):
         importlib.import_module(f"{_package.__name__}.{_module.name}")
 importlib.import_module("steno.lax.incomplete")
+
+# What no program of ours holds, for libraries that ask of each equation whether it is one.
+call_p, closed_call_p = Primitive("core_call"), Primitive("closed_call")
 
 _OTHER_NAMES = {"add_jaxvals": "add_any", "remat": "remat2", "linear_solve": "custom_linear_solve", "empty2": "empty_ref"}
 

@@ -162,6 +162,13 @@ bool parse_shape(PyObject *shape, Dims &dims) {
     return true;
 }
 
+// What JAX's types say of devices: of no effect, there being one memory.
+bool says_where(PyObject *name) {
+    for (const char *known : {"sharding", "vma", "manual_axis_type", "memory_space"})
+        if (!PyUnicode_CompareWithASCIIString(name, known)) return true;
+    return false;
+}
+
 PyObject *aval_vectorcall(PyObject *, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
     static const char *names[] = {"shape", "dtype", "weak_type"};
     PyObject *values[3] = {nullptr, nullptr, nullptr};
@@ -175,6 +182,7 @@ PyObject *aval_vectorcall(PyObject *, PyObject *const *args, size_t nargsf, PyOb
         PyObject *name = PyTuple_GET_ITEM(kwnames, k);
         int slot = 0;
         while (slot < 3 && PyUnicode_CompareWithASCIIString(name, names[slot])) ++slot;
+        if (slot == 3 && says_where(name)) continue;
         if (slot == 3 || values[slot]) {
             PyErr_Format(
                 PyExc_TypeError,

@@ -1,0 +1,1 @@
+from steno.flatten_util import ravel_pytree as ravel_pytree

@@ -1,0 +1,1 @@
+from steno.core.refs import AbstractRef as AbstractRef
