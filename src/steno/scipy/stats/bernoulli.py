@@ -20,7 +20,7 @@ def logpmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
     return within(proper, xlogy(x, p) + xlog1py(1 - x, -p))
 
 
-pmf = of(logpmf, "pmf", "The probability of k.")
+pmf = of(logpmf, "pmf")
 
 
 @elementwise

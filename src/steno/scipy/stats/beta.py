@@ -23,7 +23,7 @@ def logpdf(x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: 
     return jnp.where((a <= 0) | (b <= 0) | (scale <= 0), jnp.nan, out)
 
 
-pdf = of(logpdf, "pdf", "The density.")
+pdf = of(logpdf, "pdf")
 
 
 @elementwise

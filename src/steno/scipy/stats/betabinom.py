@@ -23,7 +23,7 @@ def logpmf(k: ArrayLike, n: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLik
     return jnp.where((n < 0) | (a <= 0) | (b <= 0), jnp.nan, out)
 
 
-pmf = of(logpmf, "pmf", "The probability of k.")
+pmf = of(logpmf, "pmf")
 
 
 __all__ = ["logpmf", "pmf"]

@@ -23,7 +23,7 @@ def logpmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Arra
     return within(inside, choices + xlogy(v, p) + xlog1py(m - v, -p))
 
 
-pmf = of(logpmf, "pmf", "The probability of k.")
+pmf = of(logpmf, "pmf")
 
 
 __all__ = ["logpmf", "pmf"]

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from steno import numpy as jnp
-from steno.scipy.stats.faces import elementwise, logarithm, of
+from steno.scipy.stats.faces import elementwise, logarithm, mirrored, of, upper_quantile
 
 Array = Any
 ArrayLike = Any
@@ -18,28 +18,18 @@ def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return -jnp.log(math.pi * scale) - jnp.log1p(jnp.square((x - loc) / scale))
 
 
-pdf = of(logpdf, "pdf", "The density.")
-
-
-def _below(y: Array) -> Array:
-    """1 / 2 + atan(y) / pi, without cancellation for great negative y."""
-    return jnp.arctan2(1.0, -y) / math.pi
+pdf = of(logpdf, "pdf")
 
 
 @elementwise
 def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The distribution function."""
-    return _below((x - loc) / scale)
+    """The distribution function: 1 / 2 + atan(y) / pi, without cancellation for great negative y."""
+    return jnp.arctan2(1.0, (loc - x) / scale) / math.pi
 
 
-@elementwise
-def sf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """1 - cdf(x), precise where that is small."""
-    return _below((loc - x) / scale)
-
-
+sf = mirrored(cdf, "sf")
 logcdf = logarithm(cdf, sf, "logcdf")
-logsf = logarithm(sf, cdf, "logsf")
+logsf = mirrored(logcdf, "logsf")
 
 
 def _quantile(q: Array) -> Array:
@@ -58,10 +48,7 @@ def ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return loc + scale * _quantile(q)
 
 
-@elementwise
-def isf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The inverse of sf."""
-    return loc - scale * _quantile(q)
+isf = upper_quantile(ppf)
 
 
 __all__ = ["cdf", "isf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]

@@ -23,7 +23,7 @@ def logpdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
     return within(inside, xlogy(df / 2 - 1, v) - v - lax.lgamma(df / 2) - jnp.log(scale) - math.log(2))
 
 
-pdf = of(logpdf, "pdf", "The density.")
+pdf = of(logpdf, "pdf")
 
 
 @elementwise

@@ -18,7 +18,7 @@ def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return within(y >= 0, -y - jnp.log(scale))
 
 
-pdf = of(logpdf, "pdf", "The density.")
+pdf = of(logpdf, "pdf")
 
 
 @elementwise
@@ -33,7 +33,7 @@ def logsf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return -jnp.maximum((x - loc) / scale, 0.0)
 
 
-sf = of(logsf, "sf", "1 - cdf(...).")
+sf = of(logsf, "sf")
 logcdf = logarithm(cdf, sf, "logcdf")
 
 

@@ -22,7 +22,7 @@ def logpdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1)
     return within(inside, xlogy(a - 1, v) - v - lax.lgamma(a) - jnp.log(scale))
 
 
-pdf = of(logpdf, "pdf", "The density.")
+pdf = of(logpdf, "pdf")
 
 
 @elementwise

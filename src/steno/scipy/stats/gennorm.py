@@ -18,7 +18,7 @@ def logpdf(x: ArrayLike, beta: ArrayLike) -> Array:
     return jnp.log(beta / 2) - lax.lgamma(1 / beta) - jnp.abs(x) ** beta
 
 
-pdf = of(logpdf, "pdf", "The density.")
+pdf = of(logpdf, "pdf")
 
 
 @elementwise

@@ -19,7 +19,7 @@ def logpmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
     return within((x > 0) & (jnp.floor(x) == x), xlog1py(x - 1, -p) + jnp.log(p))
 
 
-pmf = of(logpmf, "pmf", "The probability of k.")
+pmf = of(logpmf, "pmf")
 
 
 __all__ = ["logpmf", "pmf"]

@@ -1,42 +1,22 @@
-"""The Gumbel distribution of least values."""
+"""The Gumbel distribution of least values: that of greatest values, mirrored."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from steno import numpy as jnp
-from steno.scipy.stats.faces import elementwise, logarithm, of
+from steno.scipy.stats import gumbel_r
+from steno.scipy.stats.faces import elementwise, mirrored
 
 Array = Any
 ArrayLike = Any
 
-
-@elementwise
-def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The logarithm of the density."""
-    y = (loc - x) / scale
-    return jnp.where(scale > 0, -y - jnp.exp(-y) - jnp.log(scale), jnp.nan)
-
-
-pdf = of(logpdf, "pdf", "The density.")
-
-
-@elementwise
-def logsf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The logarithm of sf(x)."""
-    return jnp.where(scale > 0, -jnp.exp((x - loc) / scale), jnp.nan)
-
-
-sf = of(logsf, "sf", "1 - cdf(x), precise where that is small.")
-
-
-@elementwise
-def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The distribution function."""
-    return jnp.where(scale > 0, -jnp.expm1(-jnp.exp((x - loc) / scale)), jnp.nan)
-
-
-logcdf = logarithm(cdf, sf, "logcdf")
+logpdf = mirrored(gumbel_r.logpdf, "logpdf", __name__)
+pdf = mirrored(gumbel_r.pdf, "pdf", __name__)
+cdf = mirrored(gumbel_r.sf, "cdf", __name__)
+sf = mirrored(gumbel_r.cdf, "sf", __name__)
+logcdf = mirrored(gumbel_r.logsf, "logcdf", __name__)
+logsf = mirrored(gumbel_r.logcdf, "logsf", __name__)
 
 
 @elementwise

@@ -18,7 +18,7 @@ def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return jnp.where(scale > 0, -y - jnp.exp(-y) - jnp.log(scale), jnp.nan)
 
 
-pdf = of(logpdf, "pdf", "The density.")
+pdf = of(logpdf, "pdf")
 
 
 @elementwise
@@ -27,7 +27,7 @@ def logcdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return jnp.where(scale > 0, -jnp.exp(-(x - loc) / scale), jnp.nan)
 
 
-cdf = of(logcdf, "cdf", "The distribution function.")
+cdf = of(logcdf, "cdf")
 
 
 @elementwise

@@ -6,7 +6,7 @@ from typing import Any
 
 from steno import lax, numpy as jnp
 from steno.scipy.special.logarithms import logit
-from steno.scipy.stats.faces import elementwise, of
+from steno.scipy.stats.faces import elementwise, mirrored, of, upper_quantile
 
 Array = Any
 ArrayLike = Any
@@ -19,7 +19,7 @@ def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return -y - 2 * jnp.log1p(jnp.exp(-y)) - jnp.log(scale)
 
 
-pdf = of(logpdf, "pdf", "The density.")
+pdf = of(logpdf, "pdf")
 
 
 @elementwise
@@ -28,10 +28,7 @@ def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return lax.logistic((x - loc) / scale)
 
 
-@elementwise
-def sf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """1 - cdf(x), precise where that is small."""
-    return lax.logistic((loc - x) / scale)
+sf = mirrored(cdf, "sf")
 
 
 @elementwise
@@ -40,10 +37,7 @@ def ppf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return loc + scale * logit(x)
 
 
-@elementwise
-def isf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The inverse of sf."""
-    return loc - scale * logit(x)
+isf = upper_quantile(ppf)
 
 
 __all__ = ["cdf", "isf", "logpdf", "pdf", "ppf", "sf"]

@@ -7,7 +7,7 @@ from typing import Any
 
 from steno import numpy as jnp
 from steno.scipy.special.normal import log_ndtr_core, ndtr_core, ndtri
-from steno.scipy.stats.faces import elementwise, of
+from steno.scipy.stats.faces import elementwise, mirrored, of, upper_quantile
 
 Array = Any
 ArrayLike = Any
@@ -22,7 +22,7 @@ def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return -jnp.square((x - loc) / scale) / 2 - (_HALF_LOG_TAU + jnp.log(scale))
 
 
-pdf = of(logpdf, "pdf", "The density.")
+pdf = of(logpdf, "pdf")
 
 
 @elementwise
@@ -37,16 +37,8 @@ def logcdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return log_ndtr_core((x - loc) / scale)
 
 
-@elementwise
-def sf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """1 - cdf(x), precise where that is small."""
-    return ndtr_core((loc - x) / scale)
-
-
-@elementwise
-def logsf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The logarithm of sf(x)."""
-    return log_ndtr_core((loc - x) / scale)
+sf = mirrored(cdf, "sf")
+logsf = mirrored(logcdf, "logsf")
 
 
 @elementwise
@@ -55,10 +47,7 @@ def ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return ndtri(q) * scale + loc
 
 
-@elementwise
-def isf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The inverse of sf."""
-    return loc - ndtri(q) * scale
+isf = upper_quantile(ppf)
 
 
 __all__ = ["cdf", "isf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]

@@ -18,7 +18,7 @@ def logpdf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1)
     return within(y >= 1, jnp.log(b / scale) - (b + 1) * jnp.log(jnp.maximum(y, 1.0)))
 
 
-pdf = of(logpdf, "pdf", "The density.")
+pdf = of(logpdf, "pdf")
 
 
 @elementwise
@@ -27,8 +27,8 @@ def logsf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) 
     return -b * jnp.log(jnp.maximum((x - loc) / scale, 1.0))
 
 
-sf = of(logsf, "sf", "1 - cdf(...).")
-cdf = of(logsf, "cdf", "The distribution function.", lambda log: -jnp.expm1(log))
+sf = of(logsf, "sf")
+cdf = of(logsf, "cdf", lambda log: -jnp.expm1(log))
 logcdf = logarithm(cdf, sf, "logcdf")
 
 

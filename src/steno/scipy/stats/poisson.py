@@ -23,7 +23,7 @@ def logpmf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
     return within(inside, xlogy(v, mu) - lax.lgamma(v + 1) - mu)
 
 
-pmf = of(logpmf, "pmf", "The probability of k.")
+pmf = of(logpmf, "pmf")
 
 
 @elementwise

@@ -19,7 +19,7 @@ def logpdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
     return -log_beta(df / 2, jnp.full_like(df, 0.5)) - (df + 1) / 2 * jnp.log1p(y * y / df) - jnp.log(scale) - jnp.log(df) / 2
 
 
-pdf = of(logpdf, "pdf", "The density.")
+pdf = of(logpdf, "pdf")
 
 
 __all__ = ["logpdf", "pdf"]

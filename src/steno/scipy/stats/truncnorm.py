@@ -39,7 +39,7 @@ def logpdf(x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: 
     return jnp.where(a >= b, jnp.nan, out)
 
 
-pdf = of(logpdf, "pdf", "The density.")
+pdf = of(logpdf, "pdf")
 
 
 @elementwise
@@ -56,7 +56,7 @@ def logcdf(x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: 
     return jnp.where((a >= b) | jnp.isnan(y), jnp.nan, out)
 
 
-cdf = of(logcdf, "cdf", "The distribution function.")
+cdf = of(logcdf, "cdf")
 
 
 @elementwise
@@ -65,7 +65,7 @@ def logsf(x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: A
     return logcdf(-(x - loc) / scale, -b, -a)
 
 
-sf = of(logsf, "sf", "1 - cdf(...).")
+sf = of(logsf, "sf")
 
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "sf"]

@@ -17,7 +17,7 @@ def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return within((x >= loc) & (x <= loc + scale), -jnp.log(scale))
 
 
-pdf = of(logpdf, "pdf", "The density.")
+pdf = of(logpdf, "pdf")
 
 
 @elementwise

@@ -20,7 +20,7 @@ def logpdf(x: ArrayLike, kappa: ArrayLike) -> Array:
     return jnp.where(kappa >= 0, value, jnp.nan)
 
 
-pdf = of(logpdf, "pdf", "The density.")
+pdf = of(logpdf, "pdf")
 
 
 __all__ = ["logpdf", "pdf"]

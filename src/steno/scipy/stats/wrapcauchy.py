@@ -21,7 +21,7 @@ def logpdf(x: ArrayLike, c: ArrayLike) -> Array:
     return jnp.where((c > 0) & (c < 1), within((x >= 0) & (x <= 2 * math.pi), value), jnp.nan)
 
 
-pdf = of(logpdf, "pdf", "The density.")
+pdf = of(logpdf, "pdf")
 
 
 __all__ = ["logpdf", "pdf"]
