@@ -148,7 +148,7 @@ class ForEach:
 def _for_each(name: str, callback: Callable[..., Any], size: int, dims: tuple[int | None, ...]) -> ForEach:
     """The callback, which has no results, for each element of a further batch: the last index to vary is that of the map that was
     innermost, as where each map calls the one inside of it."""
-    if type(callback) is not ForEach:
+    if not isinstance(callback, ForEach):
         return ForEach(name, callback, size, dims)
     # an axis behind another one moves when that is taken away
     first = tuple(d if d is None or n is None else d + (n <= d) for d, n in zip(callback.dims, dims, strict=True))
