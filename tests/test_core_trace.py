@@ -285,7 +285,7 @@ def test_tracing_is_cheap():
 
     best = float("inf")
     for _ in range(7):
-        start = time.perf_counter()
+        start = time.thread_time()  # the processor's time: other processes do not count
         trace_to_jaxpr(f, [F])
-        best = min(best, time.perf_counter() - start)
+        best = min(best, time.thread_time() - start)
     assert best / 2000 < 15e-6

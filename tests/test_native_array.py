@@ -92,7 +92,7 @@ def test_aval_errors():
     with pytest.raises(TypeError):
         ShapedArray((1,), 7)
     with pytest.raises(TypeError, match="unexpected keyword"):
-        ShapedArray((1,), np.float32, sharding=None)
+        ShapedArray((1,), np.float32, colour=None)
     with pytest.raises(TypeError, match="shape and dtype"):
         ShapedArray((1,))
 

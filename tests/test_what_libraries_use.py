@@ -102,6 +102,21 @@ def test_partial_evaluation_of_what_is_known():
     np.testing.assert_array_equal(got[1], y)
 
 
+def test_callables_of_any_kind_of_name():
+    class Model:
+        __name__ = property(lambda self: 3)
+        __doc__ = None
+        scale = 2.0
+
+        def __call__(self, x):
+            return x * self.scale
+
+    model = Model()
+    for transformation in (jax.jit, jax.vmap, jax.checkpoint, lambda f: jax.grad(lambda x: f(x).sum()), jax.pmap):
+        assert np.asarray(transformation(model)(jnp.ones(1)))[0] == 2
+    assert jax.jacfwd(model)(jnp.ones(1)).shape == (1, 1) and jax.make_jaxpr(model)(1.0).in_avals
+
+
 def test_names():
     assert jnp.dtype is np.dtype and (jax.Array | jnp.dtype)
     aval = jax.core.ShapedArray((2,), jnp.float32, sharding=None, weak_type=True)
@@ -117,11 +132,21 @@ asjax.install()
 from jax._src import checkify, core, dispatch, dtypes, flatten_util, traceback_util, tree_util
 from jax._src.ad_util import stop_gradient_p
 from jax._src.state.types import AbstractRef
-import jax
+import jax, jax.interpreters.xla
 from jax.extend.core.primitives import call_p, closed_call_p
 assert core.trace_state_clean() and not jax.jit(lambda: core.trace_state_clean(), inline=True).eval_shape().shape
 assert dict in tree_util._registry and int not in tree_util._registry and traceback_util.api_boundary(len)([1]) == 1
 assert stop_gradient_p is jax.lax.stop_gradient_p and call_p.name == "core_call"
+import importlib.metadata, jaxlib
+assert importlib.metadata.version("jax") == jax.__version__ == jaxlib.__version__ and jax._src.pjit.jit_p.name == "jit"
+import numpy as np
+class Mine:
+    dtype, shape = np.dtype("float32"), (2,)
+    def __array__(self, dtype=None, copy=None):
+        return np.ones(2, np.float32)
+jax.core.pytype_aval_mappings[Mine] = jax.interpreters.xla.pytype_aval_mappings[np.ndarray]
+jax.interpreters.xla.canonicalize_dtype_handlers[Mine] = jax.interpreters.xla.canonicalize_dtype_handlers[np.ndarray]
+assert jax.typeof(Mine()).shape == (2,) and jax.jit(lambda x: x.sum())(Mine()) == 2
 try:
     import jax._src.xla_bridge
 except ModuleNotFoundError as err:

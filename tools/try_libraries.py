@@ -16,9 +16,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 TARGET = ROOT / "build" / "libraries"
 PACKAGES = (
-    "absl-py", "blackjax", "chex", "diffrax", "dm-haiku", "equinox", "etils", "fastprogress", "flax", "jaxtyping", "jmp", "lineax",
-    "markdown-it-py", "mdurl", "msgpack", "multipledispatch", "numpyro", "optax", "optimistix", "orbax-checkpoint", "pygments", "pyyaml",
-    "rich", "tabulate", "toolz", "tqdm", "treescope", "typing-extensions", "wadler-lindig",
+    "absl-py", "attrs", "beartype", "blackjax", "chex", "cloudpickle", "decorator", "diffrax", "distrax", "dm-env", "dm-haiku", "dm-tree",
+    "equinox", "etils", "evosax", "fastprogress", "flax", "gast", "jaxopt", "jaxtyping", "jmp", "jraph", "lineax", "markdown-it-py", "mctx",
+    "mdurl", "msgpack", "multipledispatch", "numpyro", "optax", "optimistix", "orbax-checkpoint", "ott-jax", "pygments", "pyyaml", "rich",
+    "rlax", "scipy", "six", "tabulate", "tensorflow-probability", "tinygp", "toolz", "tqdm", "treescope", "typing-extensions",
+    "wadler-lindig", "wrapt",
 )  # fmt: skip
 
 

@@ -59,7 +59,7 @@ def checkpoint(
     programs: dict[Any, tuple[ClosedJaxpr, PyTreeDef]] = {}
     prevent = prevent_cse if isinstance(prevent_cse, bool) else any(prevent_cse)
 
-    @functools.wraps(fun)
+    @source.wraps(fun)
     @boundary
     def checkpointed(*args: Any, **kwargs: Any) -> Any:
         static = _static_positions(inner, positions, names, args)

@@ -503,7 +503,7 @@ def jit(
     options = _make_options(fun, static_argnums, static_argnames, donate_argnums, donate_argnames, keep_unused, inline, compiler_options)
     traces = _traces_of(fun, options)
     jitted = JitFunction(fun, functools.partial(_miss, traces, fun), options.static_argnums, options.static_argnames, options)
-    functools.update_wrapper(jitted, fun)
+    source.wraps(fun)(jitted)
     jitted._traces = traces
     jitted._cache_size = traces.programs.__len__  # with any backend, not only one whose programs are native
     traces.callables.add(jitted)
@@ -531,7 +531,7 @@ def make_jaxpr(fun: Any, static_argnums: Any = (), axis_env: Any = None, return_
     _check_callable(fun, "make_jaxpr")
     options = _make_options(fun, static_argnums, None, None, None, False, False, None)
 
-    @functools.wraps(fun, updated=())
+    @source.wraps(fun, updated=())
     @boundary
     def jaxpr_maker(*args: Any, **kwargs: Any) -> Any:
         traces = Traces(fun, options)
@@ -578,7 +578,7 @@ def named_call(fun: Any, *, name: str | None = None) -> Callable[..., Any]:
     _check_callable(fun, "named_call")
     label = name if name is not None else fun.__name__
 
-    @functools.wraps(fun)
+    @source.wraps(fun)
     def named(*args: Any, **kwargs: Any) -> Any:
         with named_scope(label):
             return fun(*args, **kwargs)

@@ -9,7 +9,7 @@ import importlib
 import importlib.abc
 import importlib.util
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, final
@@ -33,7 +33,7 @@ class _Jax(ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         try:
-            value = getattr(steno, name)
+            value = importlib.import_module("steno._src") if name == "_src" else getattr(steno, name)
         except AttributeError:
             raise AttributeError(f"module 'jax' (steno {steno.__version__}) has no attribute {name!r}") from None
         setattr(self, name, value)
@@ -48,7 +48,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Finds `jax` and its submodules as steno's."""
 
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
-        if fullname == "jax":
+        if fullname in ("jax", "jaxlib"):
             return ModuleSpec(fullname, self, is_package=True)
         if not fullname.startswith("jax."):
             return None
@@ -66,10 +66,31 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         return _Jax() if spec.name == "jax" else None
 
+    def find_distributions(self, context: Any = None) -> Iterator[Any]:
+        """`importlib.metadata.version("jax")`, by which libraries decide what they may use."""
+        name = getattr(context, "name", None)
+        if name in ("jax", "jaxlib"):
+            yield _metadata(name)
+
     def exec_module(self, module: ModuleType) -> None:
         name = module.__name__
-        if name != "jax":
+        if name == "jaxlib":
+            module.__dict__.update(__version__=JAX_VERSION, __doc__="What is here of it: a version. steno has no XLA.")
+        elif name != "jax":
             sys.modules[name] = importlib.import_module("steno" + name[3:])
+
+
+def _metadata(name: str) -> Any:
+    from importlib.metadata import Distribution  # noqa: PLC0415 - slow to import, and seldom wanted
+
+    class Metadata(Distribution):
+        def read_text(self, filename: str) -> str | None:
+            return f"Metadata-Version: 2.1\nName: {name}\nVersion: {JAX_VERSION}\n" if filename == "METADATA" else None
+
+        def locate_file(self, path: Any) -> Any:
+            raise FileNotFoundError(path)
+
+    return Metadata()
 
 
 _finder = _Finder()
@@ -91,5 +112,5 @@ def uninstall() -> None:
     """Undoes `install()`: a later `import jax` finds what is installed. Modules that imported steno under JAX's name keep it."""
     if _finder in sys.meta_path:
         sys.meta_path.remove(_finder)
-    for name in [n for n in sys.modules if n == "jax" or n.startswith("jax.")]:
+    for name in [n for n in sys.modules if n.split(".")[0] in ("jax", "jaxlib")]:
         del sys.modules[name]

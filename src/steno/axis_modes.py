@@ -7,6 +7,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from steno.core import source
 from steno.core.boundary import boundary
 from steno.derivatives import check_callable
 from steno.device import reshard
@@ -35,7 +36,7 @@ def auto_axes(f: Callable[..., Any] | None = None, /, *, axes: Any = None, out_s
     fun: Callable[..., Any] = f
     given = out_sharding
 
-    @functools.wraps(fun)
+    @source.wraps(fun)
     @boundary
     def call(*args: Any, out_sharding: Any = None, **kwargs: Any) -> Any:
         where = given if out_sharding is None else out_sharding
@@ -61,7 +62,7 @@ def explicit_axes(f: Callable[..., Any] | None = None, /, *, axes: Any = None, i
     fun: Callable[..., Any] = f
     given = in_sharding
 
-    @functools.wraps(fun)
+    @source.wraps(fun)
     @boundary
     def call(*args: Any, in_sharding: Any = None, **kwargs: Any) -> Any:
         where = given if in_sharding is None else in_sharding

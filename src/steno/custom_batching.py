@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any, final
 
@@ -32,7 +31,7 @@ class custom_vmap(Decorated):
     AttributeError if it is called before it has a rule."""
 
     def __init__(self, fun: Callable[..., Any]) -> None:
-        functools.update_wrapper(self, fun)
+        source.wraps(fun)(self)
         self.fun = fun
         self.vmap_rule: Callable[..., Any] | None = None
 

@@ -215,7 +215,7 @@ class custom_jvp(Decorated):
     Keyword arguments are turned into positional ones. AttributeError if it is called before it has a rule."""
 
     def __init__(self, fun: Callable[..., Any], nondiff_argnums: Sequence[int] = (), nondiff_argnames: Sequence[str] = ()) -> None:
-        functools.update_wrapper(self, fun)
+        source.wraps(fun)(self)
         self.fun = fun
         self.nondiff_argnums = _positions(fun, nondiff_argnums, nondiff_argnames)
         self.jvp: Callable[..., Any] | None = None
@@ -343,7 +343,7 @@ class custom_vjp(Decorated):
     Keyword arguments are turned into positional ones. Forward mode is refused with a TypeError."""
 
     def __init__(self, fun: Callable[..., Any], nondiff_argnums: Sequence[int] = (), nondiff_argnames: Sequence[str] = ()) -> None:
-        functools.update_wrapper(self, fun)
+        source.wraps(fun)(self)
         self.fun = fun
         self.nondiff_argnums = _positions(fun, nondiff_argnums, nondiff_argnames)
         self.fwd: Callable[..., Any] | None = None
@@ -560,7 +560,7 @@ def custom_gradient(fun: Any = None, *, with_logs: bool = False, remat: bool = F
         return functools.partial(custom_gradient, with_logs=with_logs)
 
     @custom_vjp
-    @functools.wraps(fun)
+    @source.wraps(fun)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         return fun(*args, **kwargs)[0]
 

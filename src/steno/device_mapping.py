@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from steno.api import jit
 from steno.api_util import flatten_axes
+from steno.core import source
 from steno.core.aval import typeof
 from steno.core.boundary import boundary
 from steno.core.pytree import broadcast_prefix, check_prefix
@@ -128,7 +129,7 @@ def pmap(
             raise ValueError(f"pmap: the mapped axis has {size} elements, which needs {size} devices, there {are(there)}; vmap needs none")
         return leaves, tree, dims, size
 
-    @functools.wraps(fun)
+    @source.wraps(fun)
     @boundary
     def mapped(*args: Any, **kwargs: Any) -> Any:
         leaves, tree, dims, size = described(args, kwargs)
@@ -163,7 +164,7 @@ def pmap(
         specs = [PartitionSpec() if d is None else PartitionSpec(*[None] * (d % y.ndim), name) for y, d in zip(leaves, places, strict=True)]
         return tree_unflatten(tree, [reshard(y, NamedSharding(mesh, s)) for y, s in zip(leaves, specs, strict=True)])
 
-    @functools.wraps(fun)
+    @source.wraps(fun)
     def call(*args: Any, **kwargs: Any) -> Any:
         if len(all_devices()) == 1:
             return compiled(*args, **kwargs)
@@ -316,7 +317,7 @@ def shard_map(
     fun: Callable[..., Any] = f
     chosen = frozenset(axis_names)
 
-    @functools.wraps(fun)
+    @source.wraps(fun)
     @boundary
     def mapped(*args: Any) -> Any:
         found = _mesh_of(mesh, "shard_map")
@@ -378,7 +379,7 @@ def smap(f: Callable[..., Any] | None = None, /, *, in_axes: Any = None, out_axe
     def spec(d: int | None, ndim: int) -> PartitionSpec:
         return PartitionSpec() if d is None else PartitionSpec(*[None] * (d % max(ndim, 1)), axis_name)
 
-    @functools.wraps(fun)
+    @source.wraps(fun)
     @boundary
     def mapped(*args: Any) -> Any:
         found = _mesh_of(None, "smap")

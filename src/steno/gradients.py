@@ -4,7 +4,6 @@ The conventions of tangents and cotangents are those of `derivatives`."""
 
 from __future__ import annotations
 
-import functools
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, final
@@ -13,7 +12,7 @@ import numpy as np
 
 from steno._native import ArrayImpl
 from steno.api import jit
-from steno.core import dtypes
+from steno.core import dtypes, source
 from steno.core.aval import typed_scalar
 from steno.core.boundary import boundary
 from steno.core.names import JVP, VMAP, named
@@ -63,7 +62,7 @@ def _choose(
     if len(set(positions)) != len(positions):
         raise ValueError(f"argnums must not name an argument twice, got {argnums}")
 
-    @functools.wraps(fun)
+    @source.wraps(fun)
     def chosen(*some: Any) -> Any:
         full_args = list(args)
         for k, x in zip(positions, some, strict=True):
@@ -180,7 +179,7 @@ def value_and_grad(
     argnums = _argnums(argnums)
     both = _ValueAndGrad(fun, argnums, has_aux, holomorphic, allow_int, "value_and_grad")
 
-    @functools.wraps(fun)
+    @source.wraps(fun)
     @boundary
     def value_and_gradient(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
         return both(*args, **kwargs)
@@ -232,7 +231,7 @@ def grad(
         raise NotImplementedError("reduce_axes argument to grad is deprecated")
     both = _ValueAndGrad(fun, _argnums(argnums), has_aux, holomorphic, allow_int, "grad")
 
-    @functools.wraps(fun)
+    @source.wraps(fun)
     @boundary
     def gradient(*args: Any, **kwargs: Any) -> Any:
         value, g = both(*args, **kwargs)
@@ -286,7 +285,7 @@ def jacfwd(fun: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, hol
     check_callable(fun)
     argnums = _argnums(argnums)
 
-    @functools.wraps(fun)
+    @source.wraps(fun)
     @boundary
     def jacobian_function(*args: Any, **kwargs: Any) -> Any:
         chosen, primals = _choose(fun, argnums, args, kwargs)
@@ -337,7 +336,7 @@ def jacrev(
     check_callable(fun)
     argnums = _argnums(argnums)
 
-    @functools.wraps(fun)
+    @source.wraps(fun)
     @boundary
     def jacobian_function(*args: Any, **kwargs: Any) -> Any:
         chosen, primals = _choose(fun, argnums, args, kwargs)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import operator
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Final
 
+from steno.core import source
 from steno.core.aval import typeof
 from steno.core.boundary import boundary
 from steno.core.names import VMAP, named
@@ -83,7 +83,7 @@ def vmap(
     _check_axes_types("in_axes", in_axes)
     _check_axes_types("out_axes", out_axes)
 
-    @functools.wraps(fun)
+    @source.wraps(fun)
     @boundary
     def mapped(*args: Any, **kwargs: Any) -> Any:
         if isinstance(in_axes, tuple) and len(in_axes) != len(args):

@@ -6,6 +6,7 @@ import functools
 from typing import Any, final
 
 from steno._native import JitFunction
+from steno.core import source
 from steno.core.boundary import boundary
 from steno.device import laid_out
 
@@ -17,7 +18,7 @@ class PlacedJit:
 
     def __init__(self, jitted: JitFunction, out_shardings: Any) -> None:
         self._jitted, self._out_shardings = jitted, out_shardings
-        functools.update_wrapper(self, jitted)
+        source.wraps(jitted)(self)
 
     @boundary
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

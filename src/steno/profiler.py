@@ -5,7 +5,6 @@ chrome://tracing show."""
 
 from __future__ import annotations
 
-import functools
 import gzip
 import json
 import os
@@ -16,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, final
 
-from steno.core import monitoring
+from steno.core import monitoring, source
 from steno.core.on_demand import on_demand
 
 
@@ -114,7 +113,7 @@ def annotate_function(func: Callable[..., Any], name: str | None = None, **detai
     """The function, each call of which is an event under its name, or `name`."""
     label = getattr(func, "__qualname__", repr(func)) if name is None else name
 
-    @functools.wraps(func)
+    @source.wraps(func)
     def annotated(*args: Any, **kwargs: Any) -> Any:
         with TraceAnnotation(label, **details):
             return func(*args, **kwargs)

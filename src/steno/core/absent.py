@@ -35,7 +35,7 @@ _BY_REASON: Final[dict[str, dict[str, str]]] = {
         "experimental.pallas": "lower_as_mlir pallas_export_experimental",
     },
     _XLA: {
-        "interpreters.xla": "Backend canonicalize_dtype_handlers",
+        "interpreters.xla": "Backend",
         "interpreters.pxla": "create_compile_options",
         "extend": "xla ifrt_programs",
         "extend.backend": "backend_xla_version get_compile_options register_backend_factory register_backend_cache",

@@ -222,7 +222,7 @@ def _generic_aval(x: np.generic) -> ShapedArray:
     return scalar_aval(dtypes.canonical(d))
 
 
-_AVAL_OF_TYPE: dict[type, Any] = {
+pytype_aval_mappings: dict[type, Any] = {
     bool: lambda x: scalar_aval(dtypes.bool_),
     int: _int_aval,
     float: _python_aval(dtypes.float64, dtypes.float32),
@@ -230,6 +230,7 @@ _AVAL_OF_TYPE: dict[type, Any] = {
     np.ndarray: _ndarray_aval,
     **{d.type: _generic_aval for d in dtypes.ALL},  # NumPy's float64 is a Python float by inheritance, but not weakly typed
 }
+"""What gives the type of the instances of a class (JAX's name: libraries add classes that NumPy makes arrays of)."""
 
 
 def _get_aval(x: Any) -> ShapedArray:
@@ -238,7 +239,7 @@ def _get_aval(x: Any) -> ShapedArray:
 
 def register_aval_type(cls: type) -> None:
     """Instances of `cls` are values: they have an `.aval`."""
-    _AVAL_OF_TYPE[cls] = _get_aval
+    pytype_aval_mappings[cls] = _get_aval
 
 
 register_aval_type(ArrayImpl)
@@ -249,7 +250,7 @@ def typeof(x: Any) -> ShapedArray:
     """The aval of a value: an array, a tracer, a NumPy array or scalar, a Python number, or an object with `__jax_array__`.
 
     TypeError for anything else."""
-    rule = _AVAL_OF_TYPE.get(type(x))
+    rule = pytype_aval_mappings.get(type(x))
     if rule is not None:
         return rule(x)
     return _typeof_slow(x)
@@ -259,7 +260,7 @@ def _typeof_slow(x: Any) -> ShapedArray:
     if isinstance(x, np.ma.MaskedArray):
         raise ValueError("numpy masked arrays are not supported: fill them first, as in x.filled(0)")
     for base in type(x).__mro__[1:]:
-        rule = _AVAL_OF_TYPE.get(base)
+        rule = pytype_aval_mappings.get(base)
         if rule is not None and base is not bool:
             return rule(x)
     if isinstance(x, np.generic):

@@ -5,7 +5,6 @@ A function that calls users' functions is a boundary. What is raised below the o
 from __future__ import annotations
 
 import builtins
-import functools
 import sys
 from collections.abc import Callable, Iterator
 from types import FrameType, TracebackType
@@ -29,7 +28,7 @@ def boundary(fun: F) -> F:
 
     The `raise` without an operand is what keeps the traceback as it was set: it adds no entry for this frame."""
 
-    @functools.wraps(fun)
+    @source.wraps(fun)
     def bounded(*args: Any, **kwargs: Any) -> Any:
         try:
             return fun(*args, **kwargs)

@@ -9,8 +9,12 @@ import linecache
 import os
 import sys
 import threading
+from collections.abc import Callable
+from contextlib import suppress
 from types import CodeType
-from typing import Any, final
+from typing import Any, TypeVar, final
+
+F = TypeVar("F")
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _user_file: dict[str, bool] = {}  # by the name of a code object's file: a str caches its hash, a code object does not
@@ -23,6 +27,22 @@ def _is_user_file(name: str) -> bool:
     user = not (name.startswith(_PACKAGE) or name.startswith("<frozen") or name in _extra)
     _user_file[name] = user
     return user
+
+
+def wraps(wrapped: Any, updated: tuple[str, ...] = functools.WRAPPER_UPDATES) -> Callable[[F], F]:
+    """As `functools.wraps`, of any callable: attributes of an object that a function cannot have (a `__name__` that is no str) are left
+    out."""
+
+    def mark(wrapper: Any) -> Any:
+        for name in functools.WRAPPER_ASSIGNMENTS:
+            with suppress(AttributeError, TypeError):
+                setattr(wrapper, name, getattr(wrapped, name))
+        for name in updated:
+            getattr(wrapper, name).update(getattr(wrapped, name, {}))
+        wrapper.__wrapped__ = wrapped
+        return wrapper
+
+    return mark
 
 
 def is_user_code(code: CodeType) -> bool:

@@ -8,14 +8,13 @@ divisions by zero, positions out of bounds. A message names the op and the line 
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, final
 
 import numpy as np
 
 from steno._native import ShapedArray, current_trace
-from steno.core import dtypes
+from steno.core import dtypes, source
 from steno.core.aval import is_value, typed_scalar, typeof
 from steno.core.boundary import boundary
 from steno.core.pytree import GetAttrKey
@@ -134,7 +133,7 @@ def checkify(f: Callable[..., Any], errors: Iterable[ErrorCategory] = user_check
         raise TypeError(f"checkify: errors must be a set of categories, such as checkify.user_checks, got {errors!r}")
     categories = frozenset(categories_in(errors))
 
-    @functools.wraps(f, updated=())
+    @source.wraps(f, updated=())
     @boundary
     def checked(*args: Any, **kwargs: Any) -> tuple[Error, Any]:
         out, failure = run_checked(lambda: f(*args, **kwargs), categories)

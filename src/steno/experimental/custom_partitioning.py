@@ -3,11 +3,11 @@ checked and kept, and the function is called as it is."""
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterable
 from typing import Any, Final, final
 
 from steno.api import jit
+from steno.core import source
 from steno.core.record import record
 from steno.derivatives import check_callable
 
@@ -93,7 +93,7 @@ class custom_partitioning:
         self.fun, self.static_argnums = fun, tuple(static_argnums)
         self.rules: _Rules | None = None
         self._call = jit(fun, static_argnums=self.static_argnums)
-        functools.update_wrapper(self, fun)
+        source.wraps(fun)(self)
 
     def def_partition(
         self,

@@ -11,6 +11,7 @@ import numpy as np
 
 from steno import lax
 from steno.core import dtypes
+from steno.core.config import numpy_dtype_promotion
 from steno.lax import records as p
 from steno.numpy import elementwise as e
 from steno.numpy.operands import (
@@ -99,8 +100,10 @@ def _reduce(
     d = check_dtype(dtype, fun)
     if d is None:
         d = x.aval.dtype
-        if promote_integers or (counted and d == dtypes.bool_):
+        if promote_integers:
             d = _accumulated(d)
+        elif counted and d == dtypes.bool_:
+            d = dtypes.int32
     final = d
     if counted and dtype is None:
         d = _wide(d)
@@ -370,7 +373,8 @@ def _variance(
     else:
         if dtypes.is_complex(x.aval.dtype) and not dtypes.is_complex(d):
             raise ValueError(f"{fun}: the dtype of a complex variance must be complex, got {dtypes.name(d)}")
-        compute, real = dtypes.result_type(own, d), d
+        with numpy_dtype_promotion("standard"):  # the type inside is no promotion of the caller's
+            compute, real = dtypes.result_type(own, d), d
         if not dtypes.is_inexact(compute):
             compute = own
     compute = _wide(compute)

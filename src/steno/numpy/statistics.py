@@ -51,8 +51,9 @@ def _quantile(
 ) -> Array:
     if method not in _METHODS:
         raise ValueError(f"{fun}: method must be one of {', '.join(_METHODS)}, got {method!r}")
+    x, probabilities = promoted_inexact(fun, a)[0], as_array(fun, q, 1)
     with numpy_dtype_promotion("standard"):  # that a and q come to one dtype is no promotion of the caller's
-        x, probabilities = promoted_inexact(fun, a, q)
+        x, probabilities = promoted_inexact(fun, x, probabilities)
     d = x.aval.dtype
     if dtypes.is_complex(d):
         raise ValueError(f"{fun}: complex numbers have no order, got dtype {dtypes.name(d)}")

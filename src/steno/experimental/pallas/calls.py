@@ -15,7 +15,7 @@ import numpy as np
 
 from steno import debug, lax
 from steno.api import jit
-from steno.core import dtypes
+from steno.core import dtypes, source
 from steno.core.aval import typeof
 from steno.core.boundary import boundary
 from steno.core.config import config
@@ -144,7 +144,7 @@ def pallas_call(
     run.__name__ = run.__qualname__ = name or getattr(kernel, "__name__", "pallas_call")
     compiled = jit(run)
 
-    @functools.wraps(kernel)
+    @source.wraps(kernel)
     @boundary
     def call(*args: Any) -> Any:
         return compiled(*args)
@@ -237,7 +237,7 @@ def with_scoped(*types: Any, collective_axes: Any = (), **kw_types: Any) -> Call
     """A decorator: a function that is called with references to memory of these types behind its own arguments, as by `run_scoped`."""
 
     def decorate(f: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(f)
+        @source.wraps(f)
         def call(*args: Any) -> Any:
             return run_scoped(functools.partial(f, *args), *types, collective_axes=collective_axes, **kw_types)
 
@@ -250,7 +250,7 @@ def run_state(f: Callable[..., None]) -> Callable[..., Any]:
     """A function of arrays: `f` of references to them, and what they hold in the end."""
     check_callable(f)
 
-    @functools.wraps(f)
+    @source.wraps(f)
     def run(init: Any) -> Any:
         refs = tree_map(new_ref, init)
         f(refs)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from steno import gradients, numpy as jnp
+from steno.core import source
 from steno.experimental.sparse.bcoo import BCOO
 from steno.experimental.sparse.util import JAXSparse
 from steno.tree_util import tree_flatten, tree_unflatten
@@ -41,7 +41,7 @@ def _by_elements(
 ) -> Any:
     has_aux = kwargs.get("has_aux", False)
 
-    @functools.wraps(fun)
+    @source.wraps(fun)
     def derivative(*args: Any, **named: Any) -> Any:
         numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
         numbers = tuple(n % len(args) for n in numbers)

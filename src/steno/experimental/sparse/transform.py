@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from steno import lax, numpy as jnp
 from steno.api import make_jaxpr
+from steno.core import source
 from steno.core.jaxpr import ClosedJaxpr, JaxprEqn, Literal, literal_value
 from steno.experimental.sparse import structure
 from steno.experimental.sparse.bcoo import (
@@ -48,7 +49,7 @@ def sparsify(f: Callable[..., Any], use_tracer: bool = False) -> Callable[..., A
     if use_tracer:
         raise NotImplementedError("sparsify: use_tracer=True is not supported: functions are traced as functions of dense arrays")
 
-    @functools.wraps(f)
+    @source.wraps(f)
     def sparse(*args: Any, **kwargs: Any) -> Any:
         leaves, tree = tree_flatten((args, kwargs), is_leaf=is_sparse)
         values = [as_bcoo(x) if is_sparse(x) else jnp.asarray(x) for x in leaves]
