@@ -1,7 +1,8 @@
 """What work costs, and from how much of it on another way of doing it pays: nanoseconds on one thread, roughly.
 
-Every constant is measured by `tools/fit_cost_model.py`, which prints this machine's values in this file's form; those here are of two cores
-of a Xeon with AVX-512 (docs/benchmarking.md). None of them changes a result: a reduction's order does not depend on threads or vectors.
+`tools/fit_cost_model.py` measures every constant and can write the values into this file (docs/benchmarking.md). Those here were set by hand,
+from measurements on two cores of a Xeon with AVX-512 that were busy with other work. None of them changes a result: a reduction's order does not
+depend on threads or vectors.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ LIBRARY_OPERATION_NS: dict[str, dict[str | None, float]] = {
 }
 LAPACK_OPERATION_NS = 0.12
 
-# Two threads pay from here on: the pool's hand-over takes a quarter to a half of it. Below, a kernel or a copy is not split.
+# Two threads pay from here on: below, a kernel or a copy is not split. The pool's hand-over takes some microseconds.
 PARALLEL_NS = 20_000.0
 # A run pays to be queued from here on: to wake the queue's thread takes 12 to 15 microseconds of the caller's.
 HEAVY_NS = 50_000.0
