@@ -1,8 +1,8 @@
 """What work costs, and from how much of it on another way of doing it pays: nanoseconds on one thread, roughly.
 
-`tools/fit_cost_model.py` measures every constant and can write the values into this file (docs/benchmarking.md). Those here were set by hand,
-from measurements on two cores of a Xeon with AVX-512 that were busy with other work. None of them changes a result: a reduction's order does not
-depend on threads or vectors.
+`tools/fit_cost_model.py` measures every constant and can write the values into this file (docs/benchmarking.md). Those here were set by
+hand, from measurements on two cores of a Xeon with AVX-512 that were busy with other work. None of them changes a result: a reduction's
+order does not depend on threads or vectors.
 """
 
 from __future__ import annotations
