@@ -7,6 +7,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import steno
+import steno.numpy as snp
 from steno import jit
 from steno.backends import cpu, reference
 from steno.compiler.graph import to_graph
@@ -435,3 +437,30 @@ def test_an_array_changes_in_place_after_a_row_kernel_that_took_its_reader_over(
     got = jit(f, donate_argnums=0)(asarray(x))
     for g, w in zip(got, [np.exp(x), np.exp(x).sum(1), np.sort(x, 1)], strict=True):
         np.testing.assert_allclose(g, w, rtol=1e-5)
+
+
+def test_kernels_of_one_structure_are_made_once(monkeypatch):
+    from steno.compiler import emit  # noqa: PLC0415 - what is patched
+
+    made = []
+    inner = emit.emit_kernel
+    monkeypatch.setattr(emit, "emit_kernel", lambda kernel, *rest: made.append(kernel) or inner(kernel, *rest))
+    before = steno.config.steno_verify
+    steno.config.update("steno_verify", False)
+    try:
+
+        def layers(x, zeros):
+            for k in range(8):
+                x = snp.sort(snp.where(x > 1, zeros[k], x))
+            return x
+
+        x = np.linspace(-2, 2, 40, dtype=np.float32)
+        same = steno.jit(lambda x: layers(x, [0.0] * 8))
+        assert np.array_equal(np.asarray(same(x)), np.where(x > 1, 0, x)[np.argsort(np.where(x > 1, 0, x), kind="stable")])
+        count = len(made)
+        assert count <= 3
+        made.clear()
+        signs = np.signbit(np.asarray(steno.jit(lambda x: layers(x, [0.0, -0.0] * 4))(x)))
+        assert len(made) == count + 1 and signs[np.asarray(same(x)) == 0].any()
+    finally:
+        steno.config.update("steno_verify", before)

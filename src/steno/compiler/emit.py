@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import final
+from typing import Any, final
 
 import steno.compiler.emit_outline  # noqa: F401 - adds how outlined functions are called
 from steno.compiler.cost import copy_ns, grain, is_for_threads, units_for_a_thread
@@ -24,7 +24,9 @@ from steno.compiler.emit_registers import emit_registers, fits
 from steno.compiler.emit_scopes import Bound
 from steno.compiler.emit_tiles import emit_tiles, find_tiling
 from steno.compiler.load import ENTRY
+from steno.compiler.structure import structure
 from steno.compiler.target import X86_TRIPLE, Target
+from steno.core.config import config
 from steno.ir.loops import (
     Buffer,
     Choice,
@@ -204,6 +206,7 @@ class _Shared:
         self.extent_of = extent_of
         self.declarations = Declarations()
         self.functions: dict[str, str] = {}
+        self.kernels: dict[Any, tuple[str, tuple[int, ...], int]] = {}  # by structure: the function, which buffers it takes, its units
         self.programs: dict[str, str] = {}
         self.labels: dict[str, dict[str, None]] = {}
         self.globals: list[str] = []
@@ -311,11 +314,24 @@ class _Emitter:
 
     def kernel(self, kernel: Kernel) -> None:
         extent_of = self.shared.extent_of
-        code = emit_kernel(kernel, self.target, self.declarations, extent_of)
         if extent_of is not None:
+            code = emit_kernel(kernel, self.target, self.declarations, extent_of)
             self.run_units(self.function(code.body, kernel.name), code.buffers, extent_of, kernel.cost / code.units)
-        elif code.units:
-            self.run(self.function(code.body, kernel.name), code.buffers, code.units, kernel.cost)
+            return
+        key, buffers = structure(kernel)
+        found = self.shared.kernels.get(key)
+        if found is None:
+            code = emit_kernel(kernel, self.target, self.declarations)
+            name = self.function(code.body, kernel.name) if code.units else ""
+            found = self.shared.kernels[key] = name, tuple(map(buffers.index, code.buffers)), code.units
+        elif config._state.verify:
+            code = emit_kernel(kernel, self.target, self.declarations)
+            same = self.shared.functions.get(code.body, "") if code.units else ""
+            if (same, tuple(map(buffers.index, code.buffers)), code.units) != found:
+                raise AssertionError(f"kernel {kernel.name} has the structure of {found[0]}, but other code")
+        name, passed, units = found
+        if units:
+            self.run(self.named(name, kernel.name), [buffers[k] for k in passed], units, kernel.cost)
 
     def run_units(self, name: str, buffers: Sequence[Buffer], extent_of: Buffer, cost: float) -> None:
         """As many units of FLAT_UNIT elements as there are; `cost`: of a unit."""
