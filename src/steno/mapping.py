@@ -207,8 +207,8 @@ def _placed(y: Any, dim: int | None, wanted: int | None, axis: Axis, sum_match: 
             return sum_over(y, (dim,))
         if dim is not None:
             raise ValueError(
-                f"at vmap out_axes: vmap has mapped output, a result with elements along axis {dim} (axis_name={axis.name}), but out_axes is "
-                "None, which stands for a result that is the same for all"
+                f"at vmap out_axes: vmap has mapped output, a result with elements along axis {dim} (axis_name={axis.name}), but out_axes "
+                "is None, which stands for a result that is the same for all"
             )
         return y
     ndim = len(y.shape) + (dim is None)
