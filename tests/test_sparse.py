@@ -77,7 +77,7 @@ STRUCTURE = {
         lax.slice(x, (1, 0, 0), (2, 3, 2), (1, 2, 1)),
         lax.slice(x, (0, 1, 0), (2, 1, 2)),
     ],
-    "dynamic_slice": lambda x: [lax.dynamic_slice(x, (1, 2, 0), (1, 2, 2))],
+    "dynamic_slice": lambda x: [lax.dynamic_slice(x, (1, 2, 0), (1, 2, 2)), lax.dynamic_slice(x, (-1, -2, -1), (1, 2, 1))],
     "broadcast_in_dim": lambda x: [lax.broadcast_in_dim(x, (2, 2, 3, 2, 2), (0, 2, 4)), lax.broadcast_in_dim(x, (3, 2, 3, 2), (1, 2, 3))],
     "squeeze": lambda x: [lax.squeeze(lax.broadcast_in_dim(x, (2, 1, 3, 1, 2), (0, 2, 4)), (1, 3))],
     "concatenate": lambda x: [lax.concatenate([x, x], k) for k in range(3)],

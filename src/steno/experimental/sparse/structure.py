@@ -7,7 +7,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from steno import lax, numpy as jnp
-from steno.experimental.sparse.bcoo import BCOO, bcoo_transpose, bcoo_update_layout, made, padded, selected, whole_batch, within
+from steno.experimental.sparse.bcoo import (
+    BCOO,
+    bcoo_sum_duplicates,
+    bcoo_transpose,
+    bcoo_update_layout,
+    made,
+    padded,
+    selected,
+    whole_batch,
+    within,
+)
 from steno.experimental.sparse.util import over_batch
 from steno.numpy.operands import canonical_axes
 
@@ -20,7 +30,7 @@ def _kinds(mat: BCOO) -> tuple[int, int]:
 
 
 def bcoo_broadcast_in_dim(mat: BCOO, *, shape: Sequence[int], broadcast_dimensions: Sequence[int], sharding: Any = None) -> BCOO:
-    """As `lax.broadcast_in_dim`: new axes before the last batch axis are batch axes, those behind the first dense one dense axes, the
+    """As `lax.broadcast_in_dim`: new axes before the first sparse one are batch axes, those behind the first dense one dense axes, the
     others sparse ones, along which elements are repeated."""
     shape, dims = tuple(shape), tuple(broadcast_dimensions)
     if (
@@ -30,8 +40,8 @@ def bcoo_broadcast_in_dim(mat: BCOO, *, shape: Sequence[int], broadcast_dimensio
     ):
         raise ValueError(f"bcoo_broadcast_in_dim: axes {dims} and shape {shape} do not fit {mat!r}")
     b, d = _kinds(mat)
-    n_batch = dims[b - 1] + 1 if b else 0
     first_dense = dims[d] if mat.n_dense else len(shape)
+    n_batch = dims[b] if mat.n_sparse else first_dense
     data, indices = whole_batch(mat)
     data = lax.broadcast_in_dim(
         data, (*shape[:n_batch], mat.nse, *shape[first_dense:]),
@@ -193,10 +203,12 @@ def bcoo_slice(
 
 
 def _fewer(mat: BCOO) -> BCOO:
-    """No more elements than the sparse axes have, if they are unique: those that are no padding come first."""
+    """No more elements than the sparse axes have: those that are no padding come first, or those at one position are added up."""
     count = math.prod(mat.sizes)
-    if not mat.unique_indices or mat.nse <= count or not mat.n_sparse:
+    if mat.nse <= count:
         return mat
+    if not mat.unique_indices or not mat.n_sparse:
+        return bcoo_sum_duplicates(mat, nse=count)
 
     def one(data: Array, indices: Array) -> tuple[Array, Array]:
         order = jnp.argsort(~within(indices, mat.sizes), stable=True)[:count]
@@ -212,7 +224,10 @@ def bcoo_dynamic_slice(mat: BCOO, start_indices: Sequence[Any], slice_sizes: Seq
         raise TypeError(f"bcoo_dynamic_slice: {mat!r} has no slice of sizes {sizes}")
     b, d = _kinds(mat)
     data, indices = whole_batch(mat)
-    starts = [jnp.clip(jnp.asarray(s).astype(indices.dtype), 0, n - k) for s, n, k in zip(start_indices, mat.shape, sizes, strict=True)]
+    starts = []
+    for start, n, k in zip(start_indices, mat.shape, sizes, strict=True):
+        start = jnp.asarray(start).astype(indices.dtype)
+        starts.append(jnp.clip(jnp.where(start < 0, start + n, start), 0, n - k))
     zero = jnp.zeros((), indices.dtype)
     data = lax.dynamic_slice(data, [*starts[:b], zero, *starts[d:]], [*sizes[:b], mat.nse, *sizes[d:]])
     indices = lax.dynamic_slice(indices, [*starts[:b], zero, zero], [*sizes[:b], mat.nse, mat.n_sparse])
