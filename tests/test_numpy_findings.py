@@ -318,3 +318,16 @@ def test_shapes_and_dtypes_at_the_edge() -> None:
     np.testing.assert_allclose(x.astype("float32"), np.geomspace(-6.3125, -30, 7), rtol=2**-8)
     with pytest.raises(ValueError, match="invalid entry"):
         jnp.ravel_multi_index((jnp.array([3]), jnp.array([-1])), (3, 1))
+
+
+def test_dtypes_with_x64() -> None:
+    """Integers narrower than 64 bits have float32 averages and quantiles; the type inside a variance is no promotion of the caller's."""
+    with jax.enable_x64(True):
+        for dtype, expected in (("int8", "float32"), ("int32", "float32"), ("int64", "float64"), ("float32", "float32")):
+            x = jnp.array([1, 2, 4], dtype)
+            for f in (jnp.median, jnp.mean, jnp.std, jnp.nanmedian):
+                assert f(x).dtype == expected
+            assert jnp.quantile(x, 0.5).dtype == expected
+        assert jnp.sum(jnp.array([True]), promote_integers=False).dtype == "int32" and jnp.sum(jnp.array([True])).dtype == "int64"
+        with jax.numpy_dtype_promotion("strict"):
+            assert jnp.var(jnp.ones(3, "float32"), dtype="complex128").dtype == "complex128"
