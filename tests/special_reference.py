@@ -256,7 +256,7 @@ SPECIAL: dict[str, Case] = {
         _log_beta,
         sp.betaln,
         floor=1.0,
-        slopes=(32, 32),
+        slopes=(128, 128),
     ),
     "gammainc": Case(
         ((decades(-3, 2), decades(-3, 2)), (uniform(0.1, 30), uniform(0.1, 60)), (decades(0, 4), decades(0, 4))),
