@@ -261,6 +261,9 @@ def test_batches():
     same(got[1], jnp.swapaxes(X, 1, 2))
     same(steno.vmap(lambda m: m @ v)(stored(X, 2)), X @ v)
     same(steno.vmap(lambda x: BCOO.fromdense(x, nse=4))(X[:, 0]), X[:, 0])
+    for axis in (0, 1):
+        extract = lambda m, x: sparse.bcoo_extract(m, x, assume_unique=False)  # noqa: E731
+        same(steno.vmap(extract, in_axes=(axis, axis))(stored(X, 2), X), jnp.moveaxis(X, axis, 0))
     same(steno.vmap(lambda w: stored(M) @ w, in_axes=1, out_axes=1)(dense(4, 2) * 0 + 1), jnp.stack([M.sum(1)] * 2, 1))
 
 

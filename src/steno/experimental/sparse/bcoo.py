@@ -24,6 +24,7 @@ from steno.experimental.sparse.util import (
     check_layout,
     known_nse,
     over_batch,
+    rebuilt_shape,
     stored_mask,
 )
 from steno.tree_util import register_pytree_node
@@ -138,11 +139,7 @@ def _unflatten(aux: Any, children: Any) -> BCOO:
     out = object.__new__(BCOO)
     out.data, out.indices = children
     shape, had, out.indices_sorted, out.unique_indices = aux
-    n_batch = getattr(out.indices, "ndim", 0) - 2
-    if n_batch >= 0 and n_batch != had and hasattr(out.data, "shape"):
-        # under vmap the leaves have lost batch axes, after it they have new ones
-        shape = (*jnp.broadcast_shapes(out.data.shape[:n_batch], out.indices.shape[:n_batch]), *shape[had:])
-    out.shape = shape
+    out.shape = rebuilt_shape(shape, had, getattr(out.indices, "ndim", 0) - 2, out.data, out.indices)
     return out
 
 

@@ -20,7 +20,7 @@ from steno.experimental.sparse.bcoo import (
     made,
     whole_batch,
 )
-from steno.experimental.sparse.util import JAXSparse, as_dense, over_batch
+from steno.experimental.sparse.util import JAXSparse, as_dense, over_batch, rebuilt_shape
 from steno.tree_util import register_pytree_node
 
 Array = Any
@@ -146,10 +146,7 @@ def _unflatten(aux: Any, children: Any) -> BCSR:
     out = object.__new__(BCSR)
     out.data, out.indices, out.indptr = children
     shape, had, out.indices_sorted, out.unique_indices = aux
-    n_batch = getattr(out.indices, "ndim", 0) - 1
-    if n_batch >= 0 and n_batch != had and hasattr(out.data, "shape"):  # as in BCOO
-        shape = (*jnp.broadcast_shapes(out.data.shape[:n_batch], out.indices.shape[:n_batch]), *shape[had:])
-    out.shape = shape
+    out.shape = rebuilt_shape(shape, had, getattr(out.indices, "ndim", 0) - 1, out.data, out.indices)
     return out
 
 

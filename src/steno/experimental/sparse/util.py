@@ -164,3 +164,15 @@ def register_matrix(cls: type, leaves: tuple[str, ...], attributes: tuple[str, .
         return out
 
     register_pytree_node(cls, lambda m: (tuple(getattr(m, n) for n in leaves), tuple(getattr(m, n) for n in attributes)), unflatten)
+
+
+def rebuilt_shape(shape: Shape, had: int, n_batch: int, *leaves: Array) -> Shape:
+    """The shape of an array whose leaves had `had` batch axes and now have n_batch: under vmap they have lost some, after it they have new
+    ones. Trees are also rebuilt while axes are not yet where they belong; then the first leaf counts."""
+    if n_batch < 0 or n_batch == had or not all(hasattr(x, "shape") for x in leaves):
+        return shape
+    try:
+        batch = jnp.broadcast_shapes(*(x.shape[:n_batch] for x in leaves))
+    except ValueError:
+        batch = leaves[0].shape[:n_batch]
+    return (*batch, *shape[had:])
