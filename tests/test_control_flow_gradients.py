@@ -16,6 +16,7 @@ GRADIENTS = {
     "vmap of grad": "jax.vmap(jax.grad(g, all))(*b)",
     "jit of vmap of grad": "jax.jit(jax.vmap(jax.grad(g)))(*b)",
     "grad of vmap": "jax.grad(lambda *b: jnp.sum(jax.vmap(g)(*b)), all)(*b)",
+    "grad of vmap of jvp": "jax.grad(lambda *b: jnp.sum(jax.vmap(lambda *a: jax.jvp(g, a, a)[1])(*b)), all)(*b)",
     "hessian": "jax.jit(jax.hessian(g))(*a)",
     "grad of grad": "jax.grad(lambda *a: sum(jnp.sum(x ** 2) for x in jax.grad(g, all)(*a)))(*a)",
 }

@@ -55,6 +55,6 @@ def test_programs_are_the_same_for_the_same_seed_and_of_all_kinds() -> None:
     assert np.mean([s.count("\n") for s in sources]) > 8
 
 
-@pytest.mark.parametrize("seed", [2333444934])
+@pytest.mark.parametrize("seed", [2333444934, 15520, 15877])
 def test_programs_that_once_failed(seed):
     check(random_program(seed, 4), quick=True)

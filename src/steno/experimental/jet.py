@@ -537,7 +537,7 @@ _PIECEWISE = (
 )  # fmt: skip
 _CONSTANT = (
     "and", "bitcast_convert_type", "ceil", "eq", "floor", "ge", "gt", "is_finite", "le", "lt", "ne", "not", "or", "round",
-    "shift_left", "shift_right_arithmetic", "shift_right_logical", "sign", "stop_gradient", "xor",
+    "shift_left", "shift_right_arithmetic", "shift_right_logical", "sign", "stop_gradient", "unchosen", "xor",
 )  # fmt: skip
 
 _RULES: Final[dict[str, _Rule]] = {

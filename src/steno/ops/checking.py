@@ -205,7 +205,7 @@ _NO_NAN: Final = frozenset((
     "convert_element_type", "copy", "cummax", "cummin", "custom_lin", "dynamic_slice", "dynamic_update_slice", "floor", "freeze",
     "gather", "get", "imag", "io_callback", "max", "min", "name", "neg", "optimization_barrier", "pad", "pmax", "pmin", "ppermute",
     "pure_callback", "real", "reduce_max", "reduce_min", "reduce_precision", "reshape", "rev", "round", "scatter", "scatter-max",
-    "scatter-min", "select_n", "sign", "slice", "sort", "split", "squeeze", "stack", "stop_gradient", "swap", "tile", "top_k",
+    "scatter-min", "select_n", "sign", "slice", "sort", "split", "squeeze", "stack", "stop_gradient", "swap", "tile", "top_k", "unchosen",
     "transpose", "unstack",
 ))  # fmt: skip
 """Ops whose NaNs are their operands', or chosen by the user."""

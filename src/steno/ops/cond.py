@@ -18,11 +18,12 @@ from steno.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, dce_jaxpr
 from steno.core.op import Op
 from steno.core.record import record
 from steno.core.trace import set_current_trace, trace_to_jaxpr
-from steno.ir.kinds import Branch
-from steno.ops.arithmetic import add, stop_gradient
+from steno.ir.kinds import Branch, Map
+from steno.ops.arithmetic import add
 from steno.ops.check import check, has_checks
 from steno.ops.compare import eq, select_n
 from steno.ops.control import check_types, chosen, evaluate, is_nonzero, others, program, read, same_type, spread, union, with_zero_tangents
+from steno.ops.families import ANY, unary_samples
 from steno.ops.samples import filled
 from steno.ops.structural import jit
 from steno.ops.transcendental import sin
@@ -32,9 +33,35 @@ from steno.transforms.forward import jvp_jaxpr
 from steno.transforms.linearize import linearize_jaxpr
 from steno.transforms.partial import PartialTrace, partial_eval_jaxpr
 from steno.transforms.programs import Flags, Split, remembered, remove_dead
-from steno.transforms.rules import Axis, Linear, as_value, broadcast, is_differentiable, to_front, zeros
+from steno.transforms.rules import (
+    ELEMENTWISE,
+    ZERO,
+    Axis,
+    Linear,
+    Zero,
+    as_value,
+    broadcast,
+    is_differentiable,
+    tangent_aval,
+    to_front,
+    zeros,
+)
 
 Branches = tuple[ClosedJaxpr, ...]
+
+
+unchosen = Op(
+    "unchosen",
+    typ=lambda x: x,
+    oracle=np.copy,
+    lower=lambda avals_in, avals_out: Map(lambda b, indices, reads: reads[0](indices), view=True, flat=True),
+    jvp=ZERO,
+    transpose=lambda ct, x: [Zero(tangent_aval(x.aval))],
+    batch=ELEMENTWISE,
+    samples=unary_samples(ANY),
+)
+"""An operand where a batched branch is not chosen: its value, so that the branch meets no other, without influence on derivatives, which
+may be infinite there. Tangents go through it too: those of a `cond` that was differentiated before it was batched."""
 
 
 def _typ(index: ShapedArray, *avals: ShapedArray, branches: Branches) -> list[ShapedArray]:
@@ -251,7 +278,7 @@ def _masked(closed: ClosedJaxpr, axis: Axis, batched: Flags) -> ClosedJaxpr:
                 with set_current_trace(trace.parent):
                     repeated = to_front(x, None, axis.size)
                 x = trace.join(repeated, 0)
-            return select_n(mine, stop_gradient(x), x)
+            return select_n(mine, unchosen(x), x)
 
         def is_batched(x: Any) -> bool:
             return type(x) is BatchTracer and x._trace is trace

@@ -133,7 +133,7 @@ def _cut(
 _CHEAP: Final = frozenset((
     "abs", "add", "add_any", "and", "broadcast_in_dim", "convert_element_type", "copy", "div", "eq", "ge", "gt", "imag", "integer_pow",
     "is_finite", "le", "lt", "max", "min", "mul", "ne", "neg", "not", "one_minus_square", "or", "real", "reshape", "select_n", "sign",
-    "slice", "square", "squeeze", "stop_gradient", "sub", "transpose", "xor",
+    "slice", "square", "squeeze", "stop_gradient", "sub", "transpose", "unchosen", "xor",
 ))  # fmt: skip
 """Ops that cost less than to write their result to memory and read it again."""
 
