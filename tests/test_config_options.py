@@ -88,8 +88,8 @@ def test_options_without_effect_are_declared_when_they_are_asked_for():
         knobs.nothing  # noqa: B018
     with pytest.raises(AttributeError, match="Unrecognized"):
         steno.config.update("jax_nothing", 1)
-    with pytest.raises(ValueError, match="jax_num_cpu_devices"):
-        steno.config.update("jax_num_cpu_devices", 8)
+    with pytest.raises(ValueError, match="jax_explicit_x64_dtypes"):
+        steno.config.update("jax_explicit_x64_dtypes", "never")
 
 
 def test_float0_results_of_programs():
@@ -171,7 +171,7 @@ def test_functions_of_two_names_say_their_own():
 def test_calls_with_options_alone_take_no_arguments(name):
     function = getattr(steno.debug, name)
     for call in (lambda: function(ordered=True, a=42), lambda: function(None, 42)):
-        with pytest.raises(TypeError, match=rf"debug\.{name}.*42"):
+        with pytest.raises(TypeError, match=rf"debug[._]{name}.*42"):
             call()
     assert callable(function(ordered=True))
 

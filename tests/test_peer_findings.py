@@ -245,7 +245,7 @@ def test_keys_are_named_once() -> None:
     dtype = steno.random.key_dtype("threefry2x32")
     for make in (lambda **k: steno.random.key(0, **k), lambda **k: steno.random.wrap_key_data(jnp.zeros(2, jnp.uint32), **k)):
         assert make(dtype=dtype).dtype == make(impl="threefry2x32").dtype == dtype
-        with pytest.raises(ValueError, match="impl and dtype"):
+        with pytest.raises(ValueError, match="`impl` and `dtype`"):
             make(impl="threefry2x32", dtype=dtype)
     with steno.legacy_prng_key("warn"), pytest.warns(UserWarning, match="uint32 key"):
         steno.random.uniform(jnp.zeros(2, jnp.uint32))
