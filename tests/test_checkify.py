@@ -72,7 +72,6 @@ jnp.where(x > 0, x, 0.0)
 jnp.cumsum(x - jnp.inf)
 x[None] @ jnp.array([jnp.inf, 1, 1, 1.0])
 i // (s - 1)
-x[1] // x[0]
 jnp.complex64(1) / 0j
 jnp.sin(x / x[0])
 lax.rem(x[1], x[0])

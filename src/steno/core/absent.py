@@ -91,7 +91,9 @@ _BY_REASON: Final[dict[str, dict[str, str]]] = {
         "bcsr_extract_p bcsr_fromdense_p bcsr_todense_p coo_fromdense_p coo_matmat_p coo_matvec_p "
         "coo_todense_p csr_fromdense_p csr_matmat_p csr_matvec_p csr_todense_p todense_p",
     },
-    "sparse arrays are not convolved, and not gathered from at traced positions": {"experimental.sparse": "bcoo_conv_general_dilated bcoo_gather"},
+    "sparse arrays are not convolved, and not gathered from at traced positions": {
+        "experimental.sparse": "bcoo_conv_general_dilated bcoo_gather",
+    },
     "functions are made sparse from their jaxprs, without tracers of their own": {"experimental.sparse": "SparseTracer"},
     "sparse matrices are not factorized; scipy.sparse.linalg solves with products, numpy.linalg dense ones": {
         "experimental.sparse": "linalg", "experimental.sparse.linalg": "lobpcg_standard spsolve",
@@ -150,7 +152,8 @@ DIFFERENCES: Final[dict[str, str]] = {
     "profiler.trace": "writes a Chrome trace",
     "numpy.fromfile": "raises NotImplementedError, and so does JAX's",
     "numpy.fromiter": "raises NotImplementedError, and so does JAX's",
-    "Array": "it lies whole in one memory; what is computed says that it lies on the first device, but for pmap, shard_map, reshard, out_shardings",
+    "Array": "it lies whole in one memory; what is computed says that it lies on the first device, but for pmap, shard_map, reshard, "
+    "out_shardings",
     "jit": "in_shardings and device are accepted and decide nothing",
     "make_mesh": "its devices are names of one CPU: config.jax_num_cpu_devices",
     "pmap": "computed side by side by one program, as vmap does",

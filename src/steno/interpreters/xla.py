@@ -11,7 +11,6 @@ from steno.core.aval import pytype_aval_mappings as pytype_aval_mappings, typeof
 from steno.core.on_demand import on_demand
 from steno.core.op import Op
 
-
 canonicalize_dtype_handlers: dict[type, Callable[[Any], Any]] = {np.ndarray: lambda x: np.asarray(x, typeof(x).dtype)}
 """What makes an ndarray of one of our dtypes of an object. Libraries enter their classes; NumPy converts those here."""
 
