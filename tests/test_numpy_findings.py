@@ -331,3 +331,10 @@ def test_dtypes_with_x64() -> None:
         assert jnp.sum(jnp.array([True]), promote_integers=False).dtype == "int32" and jnp.sum(jnp.array([True])).dtype == "int64"
         with jax.numpy_dtype_promotion("strict"):
             assert jnp.var(jnp.ones(3, "float32"), dtype="complex128").dtype == "complex128"
+
+
+def test_quantiles_of_no_rows() -> None:
+    x = jnp.zeros((0, 3))
+    for f in (jnp.median, jnp.nanmedian, lambda x, axis: jnp.quantile(x, 0.3, axis=axis), lambda x, axis: jnp.percentile(x, 30, axis=axis)):
+        assert f(x, axis=-1).shape == (0,)
+    assert jnp.quantile(x, jnp.array([0.3, 0.5]), axis=-1).shape == (2, 0)

@@ -125,7 +125,7 @@ def _interpolated(x: Array, q: Array, counts: Array, method: str, skip_nan: bool
         i = lax.reshape(i, (*shape, 1))
         batch = tuple(range(len(shape)))
         numbers = lax.GatherDimensionNumbers((), (len(shape),), (len(shape),), batch, batch)
-        return lax.gather(wide, i, numbers, (1,) * (len(shape) + 1), mode="clip")
+        return lax.gather(wide, i, numbers, tuple(min(n, 1) for n in wide.shape), mode="clip")  # none of an empty batch
 
     if method in ("lower", "inverted_cdf"):
         out = element(low)
@@ -162,7 +162,7 @@ def _weighted(x: Array, w: Array, q: Array, nan: Array, skip_nan: bool) -> Array
     spread = lax.broadcast_in_dim(xs, wide, range(len(lead), len(wide)))
     batch = tuple(range(len(wide) - 1))
     numbers = lax.GatherDimensionNumbers((), (len(wide) - 1,), (len(wide) - 1,), batch, batch)
-    out = lax.gather(spread, lax.reshape(position, (*wide[:-1], 1)), numbers, (1,) * len(wide), mode="clip")
+    out = lax.gather(spread, lax.reshape(position, (*wide[:-1], 1)), numbers, tuple(min(n, 1) for n in spread.shape), mode="clip")
     if skip_nan:
         return out
     bad = lax.broadcast_in_dim(r.any(nan, -1), wide[:-1], range(len(lead), len(wide) - 1))
