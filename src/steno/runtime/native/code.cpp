@@ -93,6 +93,8 @@ struct Slot {
 };
 constexpr uint8_t kJump[8] = {0xff, 0x25, 0xf2, 0xff, 0xff, 0xff, 0xcc, 0xcc};  // jmp [rip - 14]: to `address`
 
+constexpr size_t kLargest = size_t(1) << 30;  // half of what a relative jump reaches
+
 class Image {
   public:
     explicit Image(std::vector<Object> objects) : objects_(std::move(objects)) {}
@@ -153,8 +155,8 @@ class Image {
                 if (align > 4096 || (align & (align - 1))) throw Refused{"a section's alignment is not supported"};
                 size = (size + align - 1) / align * align;
                 o.places[k] = size;
+                if (s.sh_size > kLargest || size + s.sh_size > kLargest) throw Refused{"it is too large"};
                 size += s.sh_size;
-                if (size > (size_t(1) << 30)) throw Refused{"it is too large"};
             }
     }
 
@@ -201,7 +203,9 @@ class Image {
             else if (auto found = defined_.find(o.name(s)); found != defined_.end())
                 to = found->second;
             else {
-                outer = &slots_.at(o.name(s));
+                auto slot = slots_.find(o.name(s));
+                if (slot == slots_.end()) throw Refused{"a relocation is to no symbol"};
+                outer = &slot->second;
                 to = outer->place + offsetof(Slot, jump);
             }
             if (kind == R_X86_64_64) {
