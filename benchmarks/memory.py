@@ -95,6 +95,7 @@ def main() -> int:
     wanted = [w for w in o.only.split(",") if w]
     out: dict[str, Any] = {}
     more: list[str] = []
+    failed = 0
     columns = ("temp", "all", "resident", "process")
     print(f"{'MB':24}" + "".join(f"{f'{c} a':>13}{f'{c} b':>13}" for c in columns) + f"{'b/a all':>10}")
     for name in names_of(folder, o.a.rsplit(":", 1)[0]):
@@ -103,6 +104,7 @@ def main() -> int:
         a, b = child(o.a, folder, name), child(o.b, folder, name)
         out[name] = {"a": a, "b": b}
         if "error" in a or "error" in b:
+            failed += 1
             print(f"{name:24}" + "; ".join(f"{who} fails: {x['error']}" for who, x in (("a", a), ("b", b)) if "error" in x), flush=True)
             continue
         cells = "".join(f"{megabytes(a.get(c)):>13}{megabytes(b.get(c)):>13}" for c in columns)
@@ -110,10 +112,10 @@ def main() -> int:
         print(f"{name:24}{cells}{'' if ratio is None else f'{ratio:10.2f}'}", flush=True)
         if a.get("all", 0) > b.get("all", math.inf) + PAGE or a["resident"] > b["resident"] + PAGE * 64:
             more.append(name)
-    print(f"workloads {len(out)}; a needs more than b: {', '.join(more) or 'none'}")
+    print(f"workloads {len(out)}, failed {failed}; a needs more than b: {', '.join(more) or 'none'}")
     if o.json:
         Path(o.json).write_text(json.dumps(out, indent=1))
-    return 0
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":
