@@ -393,8 +393,8 @@ def _tiles(c: Code, lane: LoopVar, span: Range | None, lanes: int, most: int, ma
 
 
 def column_vectors(size: int, lanes: int) -> int:
-    """Neighbouring vectors reduced side by side: long stretches of memory for short bodies."""
-    return max(1, min(8 if size <= 8 else 4 if size <= 24 else 2, COLUMN_UNIT // lanes))
+    """Neighbouring vectors reduced side by side: LANES accumulators for each take a third of the first-level cache."""
+    return max(1, min(4 if size <= 24 else 2, COLUMN_UNIT // lanes))
 
 
 def _lanes_of(c: Code, dtypes: set[np.dtype], lane: LoopVar, masked: bool) -> int:
