@@ -14,6 +14,7 @@ from steno.backends import cpu, reference
 from steno.compiler.graph import to_graph
 from steno.compiler.materialize import materialize
 from steno.core.aval import ShapedArray
+from steno.core.config import verify
 from steno.core.interpret import to_ndarray
 from steno.core.trace import trace_to_jaxpr
 from steno.ir.loops import ColReduce, CopyBuffer, Kernel, LibraryCall, RowReduce
@@ -445,9 +446,7 @@ def test_kernels_of_one_structure_are_made_once(monkeypatch):
     made = []
     inner = emit.emit_kernel
     monkeypatch.setattr(emit, "emit_kernel", lambda kernel, *rest: made.append(kernel) or inner(kernel, *rest))
-    before = steno.config.steno_verify
-    steno.config.update("steno_verify", False)
-    try:
+    with verify(False):
 
         def layers(x, zeros):
             for k in range(8):
@@ -462,5 +461,3 @@ def test_kernels_of_one_structure_are_made_once(monkeypatch):
         made.clear()
         signs = np.signbit(np.asarray(steno.jit(lambda x: layers(x, [-0.0, 0.0] * 4))(x)))
         assert len(made) == count + 1 and signs[np.asarray(same(x)) == 0].all()
-    finally:
-        steno.config.update("steno_verify", before)

@@ -14,6 +14,7 @@ import steno
 import steno.numpy as snp
 from steno import _native, lax
 from steno.backends import cpu
+from steno.core.config import num_threads
 
 SIZES = [(0,), (1,), (15,), (16,), (17,), (255,), (256,), (257,), (1000,), (70_001,), (3, 5), (1, 1), (4, 0), (2, 3, 4), (300, 301)]
 
@@ -85,21 +86,9 @@ def test_several_threads_and_one_agree():
     x = values((100_003,), np.float32)
     results = []
     for n in (1, 2, 3):
-        with _threads(n):
+        with num_threads(n):
             results.append(np.asarray(lax.exp(steno.device_put(x))).tobytes())
     assert len(set(results)) == 1
-
-
-class _threads:
-    def __init__(self, n: int) -> None:
-        self.n = n
-
-    def __enter__(self) -> None:
-        self.before = steno.config.steno_num_threads
-        steno.config.update("steno_num_threads", self.n)
-
-    def __exit__(self, *exc: object) -> None:
-        steno.config.update("steno_num_threads", self.before)
 
 
 # operators

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import random
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,6 +19,7 @@ from steno.compiler import compiled as stored, fingerprint as fingerprints
 from steno.compiler.fingerprint import Unknown, fingerprint
 from steno.compiler.load import ENTRY, CompileError, addresses, load, load_by_llvm
 from steno.compiler.target import ARM_TRIPLE, host_target
+from steno.core.config import compilation_cache_dir, enable_compilation_cache, verify
 from steno.extend.core import Primitive
 from steno.extend.random import define_prng_impl
 
@@ -126,20 +130,10 @@ _mine.def_abstract_eval(lambda x: x)
 _mine.def_impl(lambda x: x)
 
 
-class _cache:
-    NAMES = ("jax_enable_compilation_cache", "jax_compilation_cache_dir", "steno_verify")
-
-    def __init__(self, folder) -> None:
-        self.values = (True, str(folder), False)
-
-    def __enter__(self):
-        self.before = [getattr(steno.config, n) for n in self.NAMES]
-        for n, v in zip(self.NAMES, self.values, strict=True):
-            steno.config.update(n, v)
-
-    def __exit__(self, *exc):
-        for n, v in zip(self.NAMES, self.before, strict=True):
-            steno.config.update(n, v)
+@contextmanager
+def _cache(folder: Path) -> Iterator[None]:
+    with enable_compilation_cache(True), compilation_cache_dir(str(folder)), verify(False):
+        yield
 
 
 RESTORED = {

@@ -25,6 +25,14 @@ def _mesh_with(axes: Any, axis_type: AxisType, fun: str) -> AbstractMesh:
     return mesh.update(axis_types=tuple(axis_type if n in names else t for n, t in zip(mesh.axis_names, mesh.axis_types, strict=True)))
 
 
+def _said(fun: str, what: str, keyword: str, by_call: Any, by_decorator: Any) -> Any:
+    """How the arguments or results lie: as the call says, else the decorator. TypeError if neither does."""
+    where = by_decorator if by_call is None else by_call
+    if where is None:
+        raise TypeError(f"{fun}: the call, or the decorator, must say how the {what} lie: the required keyword {keyword} is missing")
+    return where
+
+
 def auto_axes(f: Callable[..., Any] | None = None, /, *, axes: Any = None, out_sharding: Any = None) -> Callable[..., Any]:
     """`f`, in which the axes of the mesh (all, or those named) are Auto; its results lie as `out_sharding` says, a tree of PartitionSpecs
     or shardings that the call may give too.
@@ -39,11 +47,7 @@ def auto_axes(f: Callable[..., Any] | None = None, /, *, axes: Any = None, out_s
     @source.wraps(fun)
     @boundary
     def call(*args: Any, out_sharding: Any = None, **kwargs: Any) -> Any:
-        where = given if out_sharding is None else out_sharding
-        if where is None:
-            raise TypeError(
-                "auto_axes: the call, or the decorator, must say how the results lie: the required keyword out_sharding is missing"
-            )
+        where = _said("auto_axes", "results", "out_sharding", out_sharding, given)
         with use_abstract_mesh(_mesh_with(axes, AxisType.Auto, "auto_axes")):
             out = fun(*args, **kwargs)
         return reshard(out, where)
@@ -65,11 +69,7 @@ def explicit_axes(f: Callable[..., Any] | None = None, /, *, axes: Any = None, i
     @source.wraps(fun)
     @boundary
     def call(*args: Any, in_sharding: Any = None, **kwargs: Any) -> Any:
-        where = given if in_sharding is None else in_sharding
-        if where is None:
-            raise TypeError(
-                "explicit_axes: the call, or the decorator, must say how the arguments lie: the required keyword in_sharding is missing"
-            )
+        where = _said("explicit_axes", "arguments", "in_sharding", in_sharding, given)
         args = reshard(args, where)
         with use_abstract_mesh(_mesh_with(axes, AxisType.Explicit, "explicit_axes")):
             return fun(*args, **kwargs)

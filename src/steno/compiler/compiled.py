@@ -166,10 +166,14 @@ def _no_garbage_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _compile(closed: ClosedJaxpr, donated: frozenset[int], kind: _Kind, keep: bool = True) -> Compiled:
+def _levels(closed: ClosedJaxpr, donated: frozenset[int], kind: _Kind) -> Any:
     from steno.compiler.pipeline import Levels  # noqa: PLC0415 - heavy, on first need
 
-    levels = Levels(closed, donated, kind.quick, kind.any_size)
+    return Levels(closed, donated, kind.quick, kind.any_size)
+
+
+def _compile(closed: ClosedJaxpr, donated: frozenset[int], kind: _Kind, keep: bool = True) -> Compiled:
+    levels = _levels(closed, donated, kind)
     linked = levels.link(keep)
     return Compiled(closed, levels.plan(), levels.graph.captured, levels.graph.host_calls, linked, lambda: levels, levels.seconds)
 
@@ -187,14 +191,8 @@ def _restored(found: Sequence[bytes], closed: ClosedJaxpr, constants: Sequence[A
     )
     linked = load(found[1:], host_target(), imports)
 
-    @cache
-    def levels() -> Any:
-        from steno.compiler.pipeline import Levels  # noqa: PLC0415 - heavy, on first need
-
-        return Levels(closed, donated, kind.quick, kind.any_size)
-
     plan = Plan(imports, results, aliases, arena_bytes, nanoseconds)
-    return Compiled(closed, plan, [constants[k] for k in captured], (), linked, levels, {})
+    return Compiled(closed, plan, [constants[k] for k in captured], (), linked, cache(lambda: _levels(closed, donated, kind)), {})
 
 
 @cache

@@ -67,7 +67,7 @@ _linkers: dict[Target, Any] = {}
 
 def load_by_llvm(objects: Sequence[bytes], target: Target, symbols: dict[str, int]) -> Linked:
     """The same by LLVM. CompileError for a broken object."""
-    from steno.compiler.link import llvm_library, new_machine  # noqa: PLC0415 - LLVM is heavy
+    from steno.compiler.link import OPT_LEVEL, llvm_library, new_machine  # noqa: PLC0415 - LLVM is heavy
 
     llvm = llvm_library()
     builder = llvm.JITLibraryBuilder().export_symbol(ENTRY)
@@ -77,7 +77,7 @@ def load_by_llvm(objects: Sequence[bytes], target: Target, symbols: dict[str, in
         builder.import_symbol(name, address)
     with _lock:
         if target not in _linkers:
-            _linkers[target] = llvm.create_lljit_compiler(new_machine(target, 2))  # which takes the machine over
+            _linkers[target] = llvm.create_lljit_compiler(new_machine(target, OPT_LEVEL))  # which takes the machine over
         try:
             tracker = builder.link(_linkers[target], f"steno{next(_serial)}")
         except RuntimeError as err:

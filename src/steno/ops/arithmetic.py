@@ -11,7 +11,7 @@ from steno.core import dtypes
 from steno.core.aval import ShapedArray
 from steno.core.op import Op
 from steno.ir.expr import Builder, Expr, Pair, component
-from steno.ir.kinds import Map, Scalar
+from steno.ir.kinds import Scalar
 from steno.ir.narrow import FORMATS
 from steno.ops.families import (
     ANY,
@@ -48,6 +48,7 @@ from steno.ops.families import (
 )
 from steno.ops.oracle import Oracle, complex_mul, complex_of, direct, earlier, later, primitive, widen, wider
 from steno.ops.samples import filled
+from steno.ops.structural import unchanged
 from steno.transforms.rules import ELEMENTWISE, LINEAR, ZERO, ForOp, Zero, broadcast, full, zero_of
 
 
@@ -639,9 +640,7 @@ def _conjugate(x: Any) -> Any:
 # identities
 
 
-def _view(avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedArray]) -> Map:
-    return Map(lambda b, indices, reads: reads[0](indices), view=True, flat=True)
-
-
-stop_gradient = Op("stop_gradient", typ=same, oracle=Oracle(np.copy), lower=_view, samples=unary_samples(ANY), jvp=ZERO, batch=ELEMENTWISE)
+stop_gradient = Op(
+    "stop_gradient", typ=same, oracle=Oracle(np.copy), lower=unchanged, samples=unary_samples(ANY), jvp=ZERO, batch=ELEMENTWISE
+)
 """The operand, with derivatives zero."""

@@ -18,14 +18,14 @@ from steno.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, dce_jaxpr
 from steno.core.op import Op
 from steno.core.record import record
 from steno.core.trace import set_current_trace, trace_to_jaxpr
-from steno.ir.kinds import Branch, Map
+from steno.ir.kinds import Branch
 from steno.ops.arithmetic import add
 from steno.ops.check import check, has_checks
 from steno.ops.compare import eq, select_n
 from steno.ops.control import check_types, chosen, evaluate, is_nonzero, others, program, read, same_type, spread, union, with_zero_tangents
 from steno.ops.families import ANY, unary_samples
 from steno.ops.samples import filled
-from steno.ops.structural import jit
+from steno.ops.structural import jit, unchanged
 from steno.ops.transcendental import sin
 from steno.transforms.backward import transpose_jaxpr
 from steno.transforms.batching import BatchTracer, batch_flat, batch_jaxpr, batched_aval
@@ -54,7 +54,7 @@ unchosen = Op(
     "unchosen",
     typ=lambda x: x,
     oracle=np.copy,
-    lower=lambda avals_in, avals_out: Map(lambda b, indices, reads: reads[0](indices), view=True, flat=True),
+    lower=unchanged,
     jvp=ZERO,
     transpose=lambda ct, x: [Zero(tangent_aval(x.aval))],
     batch=ELEMENTWISE,

@@ -18,7 +18,7 @@ from steno.core.jaxpr import ClosedJaxpr, Jaxpr, eval_jaxpr, open_jaxpr
 from steno.core.op import Op
 from steno.core.trace import trace_to_jaxpr
 from steno.ir.expr import I64, Builder, Expr, Scalar
-from steno.ir.kinds import Cumulative, Map, Reduce
+from steno.ir.kinds import Cumulative, Reduce
 from steno.ir.narrow import FORMATS
 from steno.ops.arithmetic import add, div, less, max_, maximum, minimum, mul
 from steno.ops.compare import eq, lt, select_n
@@ -29,6 +29,7 @@ from steno.ops.oracle import Oracle, as_dtype, complex_mul, earlier, fold, highe
 from steno.ops.samples import filled, small
 from steno.ops.scan import scan
 from steno.ops.shape import broadcast_in_dim, pad, reshape, rev, slice_, squeeze, transpose
+from steno.ops.structural import unchanged
 from steno.transforms import rules
 from steno.transforms.batching import batch_flat, batch_jaxpr
 from steno.transforms.forward import jvp_flat
@@ -82,10 +83,6 @@ def previous(x: Any, axis: int, reverse: bool, first: Any) -> Any:
     return pad(x, full((), first, x.dtype), padding_config=tuple(widths if a == axis else (0, 0, 0) for a in range(len(x.shape))))
 
 
-def _identity_lower(avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedArray], **params: Any) -> Map:
-    return Map(lambda b, indices, reads: reads[0](indices), view=True, flat=True)
-
-
 def reduction(
     name: str,
     domain: Domain,
@@ -114,7 +111,7 @@ def reduction(
     def lower(avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedArray], *, axes: Shape, out_sharding: Any = None) -> Any:
         d = avals_in[0].dtype
         if not axes:
-            return _identity_lower(avals_in, avals_out)
+            return unchanged(avals_in, avals_out)
         acc = accumulator(d)
         return Reduce(
             axes=tuple(sorted(axes)),
