@@ -23,7 +23,7 @@ from steno.core.config import config
 from steno.core.errors import ConcretizationTypeError
 from steno.core.op import Op
 from steno.core.pytree import tree_leaves
-from steno.core.trace import JitTracer, Tracer
+from steno.core.trace import JitTracer, Tracer, bad_shape
 from steno.lax.records import broadcast_in_dim_p, convert_element_type_p, real_p
 
 Array = Any  # an ArrayImpl or a Tracer
@@ -332,13 +332,6 @@ def check_shape(shape: Any, context: str = "") -> Shape:
     if any(n < 0 for n in out):
         raise TypeError(f"a shape must not hold negative sizes, got {out}{context and ' as ' + context}")
     return out
-
-
-def bad_shape(shape: Any, context: str = "") -> TypeError:
-    text = f"Shapes must be 1D sequences of concrete values of integer type, got {shape}."
-    if isinstance(shape, Tracer) or (isinstance(shape, tuple) and any(isinstance(n, Tracer) for n in shape)):
-        text += "\nIf using `jit`, try using `static_argnums` or applying `jit` to smaller subfunctions."
-    return TypeError(f"{text}{context and ' ' + context}")
 
 
 # elementwise functions of two operands
