@@ -251,7 +251,7 @@ def broadcast_shapes(*shapes: Sequence[int], fun: str = "") -> Shape:
         if len(wide) > 1:
             names = ", ".join(str(tuple(s)) for s in shapes)
             if fun:
-                raise TypeError(f"{fun}: Incompatible shapes for broadcasting: {names}")
+                raise TypeError(f"{fun} got incompatible shapes for broadcasting: {names}.")
             raise ValueError(f"Incompatible shapes for broadcasting: {names}")
         out.append(wide.pop() if wide else 1)
     return tuple(out)
@@ -262,10 +262,10 @@ def check_rank_promotion(fun: str, *shapes: Shape) -> None:
     mode = config._state.numpy_rank_promotion
     if mode == "allow" or len({len(s) for s in shapes if s}) <= 1:
         return
-    message = f"{fun}: operands with shapes {', '.join(map(str, shapes))} require rank promotion, and jax_numpy_rank_promotion={mode!r}"
+    promotion = f"NumPy automatic rank promotion for {fun} on shapes {' '.join(map(str, shapes))}"
     if mode == "raise":
-        raise ValueError(message)
-    warnings.warn(message, stacklevel=4)
+        raise ValueError(f"{promotion} is off: jax_numpy_rank_promotion={mode!r}")
+    warnings.warn(f"Following {promotion}, of which jax_numpy_rank_promotion={mode!r} warns", stacklevel=4)
 
 
 def broadcast_to(x: Any, shape: Shape) -> Array:
