@@ -135,7 +135,7 @@ class Traces:
         self.programs: dict[retrace.CallKey, Program] = {}
         self.records: list[retrace.TraceRecord] = []
         self.callables: weakref.WeakSet[JitFunction] = weakref.WeakSet()
-        self._busy: dict[retrace.CallKey, threading.Event] = {}
+        self._busy: dict[retrace.CallKey, threading.Lock] = {}
         _living.add(self)
 
     @property
@@ -175,17 +175,18 @@ class Traces:
             return found
         if current_trace() is not None:
             return self._trace(fun, key)
-        mine = threading.Event()
-        event = self._busy.setdefault(key, mine)
-        if event is not mine:
-            event.wait()
-            found = self.programs.get(key)
-            return found if found is not None else self._trace(fun, key)
-        try:
-            return self._trace(fun, key)
-        finally:
-            del self._busy[key]
-            event.set()
+        mine = threading.Lock()
+        with mine:
+            busy = self._busy.setdefault(key, mine)
+            if busy is mine:
+                try:
+                    return self._trace(fun, key)
+                finally:
+                    del self._busy[key]
+        with busy:  # until the other thread is done
+            pass
+        found = self.programs.get(key)
+        return found if found is not None else self._trace(fun, key)
 
     def _trace(self, fun: Any, key: retrace.CallKey) -> Program:
         o = self.options
@@ -209,7 +210,7 @@ class Traces:
             return program  # it belongs to the trace around it
         record = retrace.TraceRecord(
             function=source.function_info(fun),
-            call=source.summary(source.place(1)),
+            place=source.place(1),
             first=not self.records,
             changes=retrace.explain(fun, key, self.records, _seen_code(fun, self)),
             in_avals=key.avals,
@@ -309,7 +310,7 @@ def _seen_code(fun: Any, traces: Traces) -> int:
     entry = _codes.setdefault(id(code), (code, Counter()))
     seen = entry[1]
     owner = id(traces)
-    count = sum(1 for k in seen if k != owner)
+    count = len(seen) - (owner in seen)
     seen[owner] += 1
     if len(_codes) > 4096:
         _codes.clear()

@@ -29,6 +29,7 @@ MAGIC = b"steno objects 1\n"
 SUFFIX = ".steno"
 UNFINISHED = ".part"
 ABANDONED_S = 3600.0  # a file that is still unfinished after this time never will be
+TOUCHED_S = 60.0  # what was used is marked as used when the last mark is older
 LOOKS = 32  # how often the folder is measured while as many bytes as it may hold are written
 TRIM_TO = 0.75
 
@@ -40,19 +41,28 @@ class ObjectCache:
     def __init__(self, folder: Path, limit: int) -> None:
         self.folder = folder
         self.limit = limit
+        self._prefix = os.path.join(folder, "")
 
     def _path(self, key: bytes) -> Path:
         return self.folder / f"{key.hex()}{SUFFIX}"
 
     def get(self, key: bytes) -> tuple[bytes, ...] | None:
         """The objects that were put under `key`."""
-        path = self._path(key)
+        path = f"{self._prefix}{key.hex()}{SUFFIX}"
         try:
-            data = path.read_bytes()
+            handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
             return None
-        with suppress(OSError):
-            os.utime(path)  # it is in use
+        try:
+            status = os.fstat(handle)
+            data = os.read(handle, status.st_size)
+        except OSError:
+            return None
+        finally:
+            os.close(handle)
+        if not status.st_mtime > time.time() - TOUCHED_S:
+            with suppress(OSError):
+                os.utime(path)
         return _unpacked(data, key)
 
     def put(self, key: bytes, objects: Iterable[bytes]) -> None:
@@ -122,11 +132,11 @@ def _unpacked(data: bytes, key: bytes) -> tuple[bytes, ...] | None:
     return tuple(objects)
 
 
-def digest(*parts: str) -> bytes:
-    """The key of what depends on these texts."""
+def digest(*parts: str | bytes) -> bytes:
+    """The key of what depends on these."""
     h = hashlib.sha256()
     for p in parts:
-        data = p.encode()
+        data = p.encode() if type(p) is str else p
         h.update(struct.pack("<Q", len(data)))
         h.update(data)
     return h.digest()
