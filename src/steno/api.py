@@ -189,16 +189,16 @@ class Traces:
         return found if found is not None else self._trace(fun, key)
 
     def _trace(self, fun: Any, key: retrace.CallKey) -> Program:
-        o = self.options
+        o, name = self.options, source.function_name(fun)
         start = retrace.now()
         closed, out_tree = trace_tree(
             _with_statics(fun, key), key.tree, key.avals, "jit", user_fun=fun, positions=key.dynamic if key.statics else None
         )
         seconds = retrace.now() - start
-        monitoring.traced(source.function_name(fun), seconds)
+        monitoring.traced(name, seconds)
         program = Program(
             fun=weakly(fun),
-            name=source.function_name(fun),
+            name=name,
             closed=closed,
             in_tree=key.tree,
             out_tree=out_tree,

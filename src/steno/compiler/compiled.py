@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import gc
 import marshal
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from typing import Any, final
 
@@ -20,7 +20,7 @@ from steno.compiler.load import CompileError, Linked, load
 from steno.compiler.object_cache import digest, object_cache
 from steno.compiler.target import Target, host_target
 from steno.compiler.version import compiler_version
-from steno.core.config import config, traced_values
+from steno.core.config import config, settings
 from steno.core.jaxpr import ClosedJaxpr
 from steno.core.record import record
 from steno.ops.host import refuse_effects
@@ -132,7 +132,9 @@ class _Kind:
 
 
 def _found_or_compiled(closed: ClosedJaxpr, donated: frozenset[int], kind: _Kind) -> Compiled:
-    with _no_garbage_collection():
+    collecting = gc.isenabled()
+    gc.disable()  # what a compilation makes is in use until its end: to look through it again and again takes more than linear time
+    try:
         kept = object_cache()
         if kept is None or config._state.verify or config._state.debug_buffers or config._state.perf_map:
             return _compile(closed, donated, kind)
@@ -140,7 +142,7 @@ def _found_or_compiled(closed: ClosedJaxpr, donated: frozenset[int], kind: _Kind
             identity, constants = fingerprint(closed)
         except Unknown:
             return _compile(closed, donated, kind)
-        key = digest(identity, f"{sorted(donated)} {kind.quick} {kind.any_size}", _surroundings(host_target(), traced_values()))
+        key = digest(identity, f"{sorted(donated)} {kind.quick} {kind.any_size}", _surroundings(host_target(), settings()))
         found = kept.get(key)
         if found is not None:
             with suppress(CompileError, ValueError, EOFError, TypeError, LookupError):  # it is whole, and yet not what we wrote
@@ -150,24 +152,15 @@ def _found_or_compiled(closed: ClosedJaxpr, donated: frozenset[int], kind: _Kind
         if not compiled.host_calls and all(id(c) in numbers for c in compiled.captured):
             kept.put(key, (_described(compiled.plan, [numbers[id(c)] for c in compiled.captured]), *compiled.linked.objects))
         return compiled
-
-
-@cache
-def _surroundings(target: Target, configuration: tuple[tuple[str, Any], ...]) -> str:
-    """What code depends on besides the program, as a short text."""
-    return digest(repr(target), repr(configuration), compiler_version()).hex()
-
-
-@contextmanager
-def _no_garbage_collection() -> Iterator[None]:
-    """What a compilation makes is in use until its end: to look through it again and again takes more than linear time."""
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        yield
     finally:
         if collecting:
             gc.enable()
+
+
+@cache
+def _surroundings(target: Target, configuration: tuple[tuple[str, Any], ...] | None) -> str:
+    """What code depends on besides the program, as a short text."""
+    return digest(repr(target), repr(configuration), compiler_version()).hex()
 
 
 def _levels(closed: ClosedJaxpr, donated: frozenset[int], kind: _Kind) -> Any:
