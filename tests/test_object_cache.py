@@ -254,7 +254,7 @@ def test_the_knobs(tmp_path):
             config.update("jax_compilation_cache_dir", str(tmp_path))
             config.update("jax_compilation_cache_max_size", 12345)
             cache = object_cache.object_cache()
-            assert cache is not None and (cache.folder, cache.limit) == (tmp_path, 12345)
+            assert cache is not None and (cache.folder, cache.limit) == (str(tmp_path), 12345)
             steno.jit(lambda x: x * 3 + 1)(1.0)
             assert len(entries(tmp_path)) == 1 and re.fullmatch(r"[0-9a-f]{64}\.steno", entries(tmp_path)[0].name)
         finally:
