@@ -15,6 +15,7 @@ from typing import Any, final
 
 import steno.compiler.emit_outline  # noqa: F401 - adds how outlined functions are called
 from steno.compiler.cost import copy_ns, grain, is_for_threads, units_for_a_thread
+from steno.compiler.emit_ahead import rows_ahead
 from steno.compiler.emit_code import Code
 from steno.compiler.emit_control import emit_choice, emit_loop
 from steno.compiler.emit_folds import COLUMN_UNIT, ColumnReducer, RowReducer, emit_running, emit_tree
@@ -125,7 +126,7 @@ def emit_kernel(kernel: Kernel, target: Target, declarations: Declarations, exte
     if tiling is not None:
         emit_tiles(c, tiling, str(c.variables[tiling.across].value))
     else:
-        for stage in kernel.stages:
+        for stage, c.ahead in zip(kernel.stages, rows_ahead(kernel), strict=True):
             _emit_stage(c, stage, span)
             c.lines = c.scopes[-1].lines
             if stored_by(stage) & loaded:

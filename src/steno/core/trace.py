@@ -234,6 +234,14 @@ class Tracer(HasAval):
         raise ConcretizationTypeError(self, "A traced array cannot be pickled.")
 
 
+def bad_shape(shape: Any, context: str = "") -> TypeError:
+    """The error for what is no shape."""
+    text = f"Shapes must be 1D sequences of concrete values of integer type, got {shape}."
+    if isinstance(shape, Tracer) or (isinstance(shape, tuple) and any(isinstance(n, Tracer) for n in shape)):
+        text += "\nIf using `jit`, try using `static_argnums` or applying `jit` to smaller subfunctions."
+    return TypeError(f"{text}{context and ' ' + context}")
+
+
 def _check_bool_size(aval: ShapedArray) -> None:
     if aval.size == 0:
         raise ValueError("The truth value of an empty array is ambiguous. Use `array.size > 0` to check that an array is not empty.")
