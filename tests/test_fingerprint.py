@@ -15,7 +15,7 @@ import steno
 import steno.numpy as snp
 from steno import _native, lax
 from steno.backends import cpu
-from steno.compiler import compiled as stored, fingerprint as fingerprints
+from steno.compiler import compiled as stored, fingerprint as fingerprints, version
 from steno.compiler.fingerprint import Unknown, fingerprint
 from steno.compiler.load import ENTRY, CompileError, addresses, load, load_by_llvm
 from steno.compiler.target import ARM_TRIPLE, host_target
@@ -176,6 +176,32 @@ def test_what_the_compiler_is_belongs_to_the_key(tmp_path, monkeypatch):
         with steno.numpy_dtype_promotion("strict"):
             cpu.compile(closed)
         assert len(list(tmp_path.iterdir())) == 4
+
+
+def test_an_op_that_a_face_defines_belongs_to_the_version_of_the_package(monkeypatch):
+    """The compiler's version covers only what the compiler may import."""
+    face, other = (lambda x: lax.igamma(x, x)), (lambda x: snp.sin(x).sum())
+    before = text(face), text(other)
+    monkeypatch.setattr(fingerprints, "package_version", lambda: "another")
+    assert text(face) != before[0] and text(other) == before[1]
+
+
+def test_the_version_tells_of_every_edit(tmp_path):
+    for folder in ("ops", "ops/deeper", "numpy"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "a.py").write_text("x = 1\n")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(version, "_ROOT", str(tmp_path))
+        patch.setattr(version, "COMPILING", ("ops",))
+        seen = []
+        for change in (None, "ops/a.py", "ops/deeper/a.py", "ops/deeper/b.py", "numpy/a.py", "core.so"):
+            if change is not None:
+                with open(tmp_path / change, "a") as f:
+                    f.write("y = 2\n")
+            seen.append((version.compiler_version.__wrapped__(), version.package_version.__wrapped__()))
+    compilers, packages = zip(*seen, strict=True)
+    assert len(set(packages)) == 6
+    assert len(set(compilers)) == 5 and compilers[3] == compilers[4], "a face is no part of the compiler"
 
 
 def test_a_file_of_another_meaning_is_compiled_again(tmp_path, monkeypatch):

@@ -16,6 +16,7 @@ import numpy as np
 
 from steno._native import ShapedArray
 from steno.compiler.version import COMPILING, package_version
+from steno.core import dtypes
 from steno.core.dtypes import KeyDType
 from steno.core.jaxpr import ClosedJaxpr, Jaxpr, Literal
 from steno.core.op import OPS, Op
@@ -71,7 +72,6 @@ class _Writer:
         self._avals: dict[ShapedArray, str] = {}
         self._ops: dict[Op, str] = {}
         self._writers = dict(_VALUES)
-        self._names: dict[np.dtype, str] = {}
 
     def closed(self, program: ClosedJaxpr) -> None:
         known = self._programs.get(id(program))
@@ -160,13 +160,10 @@ class _Writer:
         self.out.append(v.name)
 
     def dtype(self, v: np.dtype) -> None:
-        name = self._names.get(v)
-        if name is None:
-            name = self._names[v] = f"dtype {v.name}"
-        self.out.append(name)
+        self.out.append(f"dtype {dtypes.name(v)}")
 
     def scalar(self, v: np.generic) -> None:
-        self.out.append(f"{v.dtype.name} {v.tobytes().hex()}")
+        self.out.append(f"{dtypes.name(v.dtype)} {v.tobytes().hex()}")
 
     def named_tuple(self, v: Any) -> None:
         self.fields(v, type(v)._fields)
