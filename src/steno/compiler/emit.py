@@ -230,12 +230,16 @@ class _Emitter:
         self.count = 0
         self.table = 1
         self.places: dict[Buffer, tuple[str, int]] = {}
+        self.lent: dict[Buffer, tuple[Buffer, int]] = {}  # in the memory of an output
         for k, b in enumerate(program.inputs):
             self.places[b] = "in", k
         for k, b in enumerate(program.outputs):
             self.places[b] = "out", k
-        for b, offset in zip(program.arena, program.offsets, strict=True):
-            self.places[b] = "arena", offset
+        for b, lender, offset in program.places():
+            if lender is None:
+                self.places[b] = "arena", offset
+            else:
+                self.lent[b] = lender, offset
 
     def text(self, name: str) -> str:
         """The function `name` for the program."""
@@ -288,6 +292,10 @@ class _Emitter:
         return name
 
     def address(self, buffer: Buffer) -> str:
+        if buffer in self.lent:
+            lender, offset = self.lent[buffer]
+            start = self.address(lender)
+            return self.op(f"getelementptr i8, ptr {start}, i64 {offset}") if offset else start
         where = self.places.get(buffer)
         if where is None:
             raise ValueError(f"buffer {buffer.name} is neither an input, an output nor in the arena")

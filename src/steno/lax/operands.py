@@ -121,11 +121,11 @@ def integers(fun: str, what: str, xs: Sequence[Any], wrong: Callable[[Any, str],
     try:
         return tuple(operator.index(x) for x in xs)
     except TypeError:
+        if wrong is not None:
+            raise wrong(xs, f"({what} of {fun})") from None
         traced = next((x for x in xs if isinstance(x, Tracer)), None)
         if traced is not None:
             raise ConcretizationTypeError(traced, f"{what} of {fun} must be known while tracing.") from None
-        if wrong is not None:
-            raise wrong(xs, f"(in {fun})") from None
         raise TypeError(f"{fun}: {what} must be a sequence of integers, got {xs}") from None
 
 
@@ -134,7 +134,7 @@ def shape_argument(fun: str, shape: Any) -> Shape:
     if isinstance(shape, int | np.integer):
         shape = (shape,)
     if isinstance(shape, Tracer) or not hasattr(shape, "__iter__") or isinstance(shape, str):
-        raise bad_shape(shape, f"(in {fun})")
+        raise bad_shape(shape, f"(shape of {fun})")
     sizes = tuple(shape)
     out = integers(fun, "shape", sizes, bad_shape)
     if any(n < 0 for n in out):

@@ -87,7 +87,7 @@ def reshape(operand: ArrayLike, new_sizes: Any, dimensions: Sequence[int] | None
     if isinstance(new_sizes, int | np.integer):
         new_sizes = (new_sizes,)
     elif not hasattr(new_sizes, "__iter__"):
-        raise bad_shape(new_sizes, "(in reshape)")
+        raise bad_shape(new_sizes, "(new_sizes of reshape)")
     sizes = integers("reshape", "new_sizes", new_sizes, bad_shape)
     if any(n < 0 for n in sizes):
         raise TypeError(f"reshape: new_sizes must not hold negative sizes, got {sizes}")
