@@ -70,7 +70,8 @@ def assign(graph: Graph, schedule: Schedule, donated: frozenset[int] = frozenset
     kept = [k for k, s in enumerate(statements) if not (isinstance(s, CopyBuffer) and taken.get(s.target) is s.source)]
     statements, traffic = [statements[k] for k in kept], [traffic[k] for k in kept]
     # Rows of arrays are no memory for others, and what is an input's holds something from the start.
-    own = [b for o, b in enumerate(outputs) if b.aligned and b not in inputs and all(o != taking for taking, _ in aliases)]
+    taking = {*inputs, *taken}
+    own = [b for b in outputs if b.aligned and b not in taking]
     p = pack(statements, traffic, own)
     program = Program(inputs, outputs, p.arena, p.offsets, p.size, tuple(statements), lenders=p.lenders if any(p.lenders) else ())
     return Assigned(program, tuple(results), tuple(output_values), aliases)
