@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import importlib.util
 import os
@@ -11,6 +12,7 @@ from contextlib import suppress
 from steno import _native
 
 PACKAGE = "scipy_openblas32"
+_LOADED: list[ctypes.CDLL] = []  # for as long as the process lives
 
 
 class LibraryMissing(RuntimeError):
@@ -36,10 +38,18 @@ def symbols() -> Mapping[str, int]:
 
     OpenBLAS works on one thread: its results depend on the number of threads, and where processors are busy its threads wait for each
     other (a QR decomposition of size 100 took 100 ms instead of 0.2)."""
-    try:
-        _native.load_lapack(_library_path())
-    except LookupError as err:
-        raise LibraryMissing(str(err)) from None
+    path = _library_path()
+    library = ctypes.CDLL(path)
+    addresses = []
+    for name in _native.lapack_names():
+        try:
+            function = getattr(library, f"scipy_{name}_")
+        except AttributeError:
+            raise LibraryMissing(f"{path} has no function scipy_{name}_") from None
+        addresses.append(ctypes.cast(function, ctypes.c_void_p).value)
+    library.scipy_openblas_set_num_threads(ctypes.c_int(1))
+    _native.set_lapack(addresses)
+    _LOADED.append(library)
     return _native.lapack_symbols()
 
 

@@ -7,15 +7,12 @@
 // A row-major matrix is its transpose in column-major order, so copies are made only where that does not do.
 #include "lapack.h"
 
-#include <dlfcn.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <limits>
-#include <string>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -490,21 +487,31 @@ namespace {
 
 // ---- Python
 
-PyObject *load_lapack(PyObject *, PyObject *path) {
-    PyObject *converted;
-    if (!PyUnicode_FSConverter(path, &converted)) return nullptr;
-    Ref name(converted);
-    void *library = dlopen(PyBytes_AS_STRING(name.get()), RTLD_LAZY | RTLD_LOCAL);  // for as long as the process lives
-    if (!library) return PyErr_Format(PyExc_OSError, "%s", dlerror());
-    void *found[kRoutines * 4];
-    for (int k = 0; k < kRoutines * 4; ++k) {
-        std::string symbol = std::string("scipy_") + names[k / 4][k % 4] + "_";
-        found[k] = dlsym(library, symbol.c_str());
-        if (!found[k]) return PyErr_Format(PyExc_LookupError, "%S has no function %s", path, symbol.c_str());
+PyObject *lapack_names(PyObject *, PyObject *) {
+    Ref out(PyTuple_New(kRoutines * 4));
+    for (Py_ssize_t k = 0; out && k < kRoutines * 4; ++k) {
+        PyObject *name = PyUnicode_FromString(names[k / 4][k % 4]);
+        if (!name) return nullptr;
+        PyTuple_SET_ITEM(out.get(), k, name);
     }
-    void *set_threads = dlsym(library, "scipy_openblas_set_num_threads");
-    if (!set_threads) return PyErr_Format(PyExc_LookupError, "%S has no function scipy_openblas_set_num_threads", path);
-    reinterpret_cast<void (*)(int)>(set_threads)(1);
+    return out.release();
+}
+
+PyObject *set_lapack(PyObject *, PyObject *addresses) {
+    Ref given(PySequence_Tuple(addresses));
+    if (!given) return nullptr;
+    if (PyTuple_GET_SIZE(given.get()) != kRoutines * 4) {
+        PyErr_Format(PyExc_ValueError, "set_lapack: expected %d addresses, got %zd", kRoutines * 4, PyTuple_GET_SIZE(given.get()));
+        return nullptr;
+    }
+    void *found[kRoutines * 4];
+    for (Py_ssize_t k = 0; k < kRoutines * 4; ++k) {
+        found[k] = PyLong_AsVoidPtr(PyTuple_GET_ITEM(given.get(), k));
+        if (!found[k]) {
+            if (!PyErr_Occurred()) PyErr_Format(PyExc_ValueError, "set_lapack: the address of %s is null", names[k / 4][k % 4]);
+            return nullptr;
+        }
+    }
     std::memcpy(functions, found, sizeof found);
     Py_RETURN_NONE;
 }
@@ -541,11 +548,10 @@ PyObject *lapack_symbols(PyObject *, PyObject *) {
 }
 
 PyMethodDef methods[] = {
-    {"load_lapack", load_lapack, METH_O,
-     "load_lapack(path): loads OpenBLAS as `scipy-openblas32` has it, to work on one thread. OSError; LookupError for a function that is "
-     "missing."},
+    {"lapack_names", lapack_names, METH_NOARGS, "lapack_names() -> tuple: the Fortran functions whose addresses `set_lapack` wants."},
+    {"set_lapack", set_lapack, METH_O, "set_lapack(addresses): where the functions named by `lapack_names` are, in that order."},
     {"lapack_symbols", lapack_symbols, METH_NOARGS,
-     "lapack_symbols() -> dict: names and addresses of the C functions for compiled code that need `load_lapack`."},
+     "lapack_symbols() -> dict: names and addresses of the C functions for compiled code that need `set_lapack`."},
     {nullptr, nullptr, 0, nullptr},
 };
 
