@@ -30,6 +30,7 @@ OWN_NAMES = {
     "linear_recurrence",
     "exp_neg_square",
     "descending_key",
+    "least",
     "zeta",  # of other values for q < 0 and infinite q
     "polygamma",
 }

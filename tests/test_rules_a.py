@@ -212,6 +212,9 @@ def _folds(name: str) -> Iterator[Case]:
             yield (apart((3, 4)),), one
             yield (apart((3, 4)), uniform(-1, 1, (3, 4)), integers((3, 4))), one
             yield (integers((3, 4)), apart((3, 4)), uniform(-1, 1, (3, 4))), one | {"num_keys": 2}
+    if name == "least":
+        for axis in range(2):
+            yield (integers((3, 4)),), {"k": 2, "axis": axis}
     if name == "top_k":
         for axis in range(2):
             yield (apart((3, 4)),), {"k": 2, "axis": axis, "is_stable": True}

@@ -192,6 +192,7 @@ def libraries() -> Found:
             ),
             ("steno_sort", "float32", lambda x: snp.sort(x), (normal(1 << 18),), "a sort of 262144"),
             ("steno_sort", "None", lambda x: snp.argsort(x), (normal(1 << 18),), "an argsort of 262144"),
+            ("steno_top_k", "None", lambda x: lax.top_k(x, 10), (normal(1000, 1000),), "the 10 greatest of 1000, 1000 times"),
             ("LAPACK_OPERATION_NS", "", lambda a: lax.linalg.cholesky(a), (spd,), f"the Cholesky factor of {n} x {n}"),
             ("LAPACK_OPERATION_NS", "", lambda a: lax.linalg.qr(a), (normal(n, n),), f"QR of {n} x {n}"),
         ]

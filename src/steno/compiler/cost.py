@@ -29,6 +29,7 @@ LIBRARY_OPERATION_NS: dict[str, dict[str | None, float]] = {
     "steno_conv": {"float32": 0.012, "float64": 0.024, None: 0.5},
     "steno_fft": {"float32": 0.1, "float64": 0.2, None: 0.2},
     "steno_sort": {"float32": 0.4, None: 0.7},
+    "steno_top_k": {None: 1.5},
 }
 LAPACK_OPERATION_NS = 0.12
 

@@ -179,6 +179,54 @@ descending_key = Op(
 )
 """Integers (or bools) that ascend where the numbers descend in their total order. Of use to `top_k` only."""
 
+SELECTED = 0.2
+"""Up to so large a part of the elements `top_k` selects; for more it sorts all positions, which is then as fast."""
+
+
+def _least_oracle(keys: np.ndarray, *, k: int, axis: int) -> np.ndarray:
+    order = np.argsort(keys, axis=axis, kind="stable").astype(np.int32)
+    return np.take(order, np.arange(k), axis=axis)
+
+
+def _least_expand(keys: Any, *, k: int, axis: int) -> Any:
+    """The kernel selects along the last axis."""
+    last = keys.ndim - 1
+    swapped = tuple(last if d == axis else axis if d == last else d for d in range(last + 1))
+    return transpose(least(transpose(keys, permutation=swapped), k=k, axis=last), permutation=swapped)
+
+
+def _least_lower(avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedArray], *, k: int, axis: int) -> Library | None:
+    keys = avals_in[0]
+    if axis != keys.ndim - 1:
+        return None
+    return Library("steno_top_k", (math.prod(keys.shape[:-1]), keys.shape[-1], k, sort_code(keys.dtype)))
+
+
+def _least_samples() -> Iterable[Any]:
+    for d in ordered(frozenset(_descending_dtype(d) for d in REAL)):
+        yield (filled((3, 300), d),), {"k": 7, "axis": 1}
+        yield (small((2, 70, 3), d),), {"k": 70, "axis": 1}
+        yield (small((0, 4), d),), {"k": 2, "axis": 1}
+
+
+def _least_cost(avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedArray], *, k: int, axis: int) -> float:
+    """A comparison for each element, and log2 n for each that is wanted."""
+    return avals_in[0].size + avals_out[0].size * math.log2(max(avals_in[0].shape[axis], 2))
+
+
+least = Op(
+    "least",
+    typ=lambda keys, *, k, axis: ShapedArray(_with_size(keys.shape, axis, k), dtypes.int32),
+    oracle=Oracle(_least_oracle),
+    lower=_least_lower,
+    expand=_least_expand,
+    samples=_least_samples,
+    jvp=ZERO,
+    batch=along("axis"),
+    cost=_least_cost,
+)
+"""The positions (int32) along an axis of the k least integers or bools, in ascending order, of equal ones the first. For `top_k`."""
+
 
 def _top_k_typ(x: ShapedArray, *, k: int, axis: int, is_stable: bool = True) -> list[ShapedArray]:
     if x.dtype in dtypes.COMPLEX:
@@ -205,10 +253,14 @@ def _top_k_oracle(x: np.ndarray, *, k: int, axis: int, is_stable: bool = True) -
 
 
 def _top_k_expand(x: Any, *, k: int, axis: int, is_stable: bool = True) -> list[Any]:
-    position = iota(dtype=dtypes.int32, shape=x.shape, dimension=axis, sharding=None)
-    _, values, positions = sort(descending_key(x), x, position, dimension=axis, is_stable=True, num_keys=1)
-    limits = _with_size(x.shape, axis, k)
-    return [slice_(y, start_indices=(0,) * x.ndim, limit_indices=limits, strides=None) for y in (values, positions)]
+    key = descending_key(x)
+    if not x.size or k <= SELECTED * x.shape[axis]:
+        positions = least(key, k=k, axis=axis)
+    else:
+        position = iota(dtype=dtypes.int32, shape=x.shape, dimension=axis, sharding=None)
+        _, order = sort(key, position, dimension=axis, is_stable=True, num_keys=1)
+        positions = slice_(order, start_indices=(0,) * x.ndim, limit_indices=_with_size(x.shape, axis, k), strides=None)
+    return [_taken(x, positions, axis), positions]
 
 
 def _top_k_samples() -> Iterable[Any]:

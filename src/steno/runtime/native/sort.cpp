@@ -740,6 +740,8 @@ PyMethodDef methods[] = {
 
 }  // namespace
 
+bool vectorised_sort() { return vectorised; }
+
 bool init_sort(PyObject *module) { return PyModule_AddFunctions(module, methods) == 0; }
 
 }  // namespace steno

@@ -18,6 +18,9 @@ int32_t steno_sort(void **buffers, const int64_t *meta);
 
 namespace steno {
 
+// Whether sorts use AVX-512 (`swap_sort_avx512` in Python).
+bool vectorised_sort();
+
 bool init_sort(PyObject *module);
 
 }  // namespace steno

@@ -10,6 +10,7 @@
 #include "gemm.h"
 #include "sort.h"
 #include "threads.h"
+#include "top_k.h"
 
 namespace steno {
 
@@ -22,6 +23,7 @@ const struct {
     {"steno_parallel_for", reinterpret_cast<void *>(steno_parallel_for)},
     {"steno_host_call", reinterpret_cast<void *>(steno_host_call)},
     {"steno_sort", reinterpret_cast<void *>(steno_sort)},
+    {"steno_top_k", reinterpret_cast<void *>(steno_top_k)},
     {"steno_conv", reinterpret_cast<void *>(steno_conv)},
     {"steno_fft", reinterpret_cast<void *>(steno_fft)},
     {"steno_gemm", reinterpret_cast<void *>(steno_gemm)},
