@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import math
-import operator
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, final, runtime_checkable
@@ -18,6 +17,7 @@ from steno.core.config import config
 from steno.core.jaxpr import ClosedJaxpr, Jaxpr, open_jaxpr, subjaxprs
 from steno.core.record import field, record
 from steno.core.refs import AbstractRef
+from steno.core.sizes import size_of
 from steno.core.trace import Tracer
 from steno.places import CPU, SingleDeviceSharding
 from steno.tracing import argument_avals, argument_names
@@ -119,9 +119,9 @@ class ShapeDtypeStruct:
 shape_only[ShapeDtypeStruct] = lambda x: x.aval
 
 
-def _dimension(n: Any) -> int:
+def _dimension(n: Any) -> Any:
     try:
-        return operator.index(n)
+        return size_of(n)
     except TypeError:
         raise TypeError(f"ShapeDtypeStruct: shapes must be sequences of integers, got the dimension {n!r} of type {type(n)}") from None
 

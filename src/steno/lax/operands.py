@@ -13,6 +13,7 @@ from steno.core import dtypes
 from steno.core.aval import TypedScalar, scalar_aval, scalar_value, typed_scalar, typeof
 from steno.core.errors import ConcretizationTypeError
 from steno.core.op import Op
+from steno.core.sizes import UnknownSize, size_of
 from steno.core.trace import JitTracer, Tracer
 from steno.lax import records as p
 
@@ -123,12 +124,14 @@ def integers(fun: str, what: str, xs: Sequence[Any]) -> Shape:
         traced = next((x for x in xs if isinstance(x, Tracer)), None)
         if traced is not None:
             raise ConcretizationTypeError(traced, f"{what} of {fun} must be known while tracing.") from None
+        if any(isinstance(x, UnknownSize) for x in xs):
+            return tuple(map(size_of, xs))
         raise TypeError(f"{fun}: {what} must be a sequence of integers, got {xs}") from None
 
 
 def shape_argument(fun: str, shape: Any) -> Shape:
     """An int or a sequence of ints, none negative. TypeError if not."""
-    if isinstance(shape, int | np.integer):
+    if isinstance(shape, int | np.integer | UnknownSize):
         shape = (shape,)
     if isinstance(shape, Tracer) or not hasattr(shape, "__iter__") or isinstance(shape, str):
         raise TypeError(f"{fun}: a shape is a sequence of integers that are known while tracing, got {shape}")

@@ -11,6 +11,7 @@ from steno.core.aval import scalar_value
 from steno.core.interpret import to_ndarray
 from steno.core.jaxpr import ClosedJaxpr
 from steno.core.pytree import tree_flatten, tree_unflatten
+from steno.core.sizes import max_size, size_of
 from steno.core.trace import Tracer, trace_to_jaxpr
 from steno.lax.operands import Array, Shape, as_operand, convert, integers
 from steno.ops.oracle import highest, lowest
@@ -43,9 +44,9 @@ def padtype_to_pads(
         raise RuntimeError(f"Unrecognized padding type: expected 'VALID', 'SAME', or 'SAME_LOWER', got {padding}.")
     out = []
     for n, k, s in zip(in_shape, window_shape, window_strides, strict=True):
-        total = max((-(-n // s) - 1) * s + k - n, 0) if s else 0
+        total = max_size((-(-n // s) - 1) * s + k - n, 0) if s else 0
         less, more = total // 2, total - total // 2
-        out.append((int(less), int(more)) if kind == "SAME" else (int(more), int(less)))
+        out.append((size_of(less), size_of(more)) if kind == "SAME" else (size_of(more), size_of(less)))
     return out
 
 

@@ -12,6 +12,8 @@ import numpy as np
 
 from steno import lax
 from steno.core import dtypes
+from steno.core.errors import InconclusiveDimensionOperation
+from steno.core.sizes import UnknownSize, may_equal, size_of
 from steno.lax import records as p
 from steno.numpy import elementwise as e
 from steno.numpy.creation import arange, diagonal_mask
@@ -71,9 +73,9 @@ def size(a: ArrayLike, axis: int | Sequence[int] | None = None) -> int:
 
 def complete_shape(new: Any, size: int, old: Shape) -> Shape:
     """A shape for `size` elements, a -1 standing for what is left. TypeError if there is none."""
-    given: Sequence[Any] = (new,) if isinstance(new, int | np.integer) or not hasattr(new, "__iter__") else tuple(new)
+    given: Sequence[Any] = (new,) if isinstance(new, int | np.integer | UnknownSize) or not hasattr(new, "__iter__") else tuple(new)
     try:
-        sizes = tuple(map(operator.index, given))
+        sizes = tuple(map(size_of, given))
     except TypeError:
         text = f"Shapes must be 1D sequences of concrete values of integer type, got {tuple(given)}."
         if any(isinstance(n, Tracer) for n in given):
@@ -84,6 +86,10 @@ def complete_shape(new: Any, size: int, old: Shape) -> Shape:
         raise TypeError(f"reshape: only one size may be -1, got {sizes}")
     if unknown:
         known = -math.prod(sizes)
+        if isinstance(size % known if known != 0 else 0, UnknownSize):
+            raise InconclusiveDimensionOperation(
+                f"reshape: the size that is -1 in {sizes} may not be whole: shape {old} has {size} elements, the other sizes make {known}"
+            )
         if known == 0 or size % known:
             if known == 0 and size == 0:
                 raise TypeError(f"reshape: the size that is -1 in {sizes} is arbitrary: shape {old} has no elements")
@@ -91,7 +97,7 @@ def complete_shape(new: Any, size: int, old: Shape) -> Shape:
                 f"reshape: the size that is -1 in {sizes} would not be whole: shape {old} has {size} elements, the other sizes make {known}"
             )
         return tuple(size // known if n == -1 else n for n in sizes)
-    if math.prod(sizes) != size or any(n < 0 for n in sizes):
+    if not may_equal(math.prod(sizes), size) or any(n < 0 for n in sizes):
         raise TypeError(f"reshape: shape {old} has {size} elements, and {new} has {math.prod(sizes)}")
     return sizes
 
@@ -209,6 +215,8 @@ def squeeze(a: ArrayLike, axis: int | Sequence[int] | None = None) -> Array:
     """
     x = as_array("squeeze", a)
     if axis is None:
+        if any(isinstance(n, UnknownSize) for n in x.shape):
+            raise ValueError(f"squeeze: which axes have size 1 is not known for shape {x.shape}: give `axis`")
         return lax.squeeze(x, tuple(k for k, n in enumerate(x.shape) if n == 1))
     return lax.squeeze(x, axis_tuple("squeeze", axis))
 
@@ -479,7 +487,7 @@ def tile(A: ArrayLike, reps: Any) -> Array:
     Array([1, 2, 1, 2], dtype=int32)
     """
     x = as_array("tile", A)
-    counts = (operator.index(reps),) if not hasattr(reps, "__iter__") else tuple(operator.index(r) for r in reps)
+    counts = (size_of(reps),) if not hasattr(reps, "__iter__") else tuple(map(size_of, reps))
     rank = builtin_max(x.ndim, len(counts))
     counts = (1,) * (rank - len(counts)) + counts
     x = lax.broadcast_to_rank(x, rank)
@@ -503,8 +511,8 @@ def repeat(
     if not x.ndim:
         x = lax.reshape(x, (1,))
     n = x.shape[k]
-    if isinstance(repeats, int | np.integer) and total_repeat_length is None:
-        times = operator.index(repeats)
+    if isinstance(repeats, int | np.integer | UnknownSize) and total_repeat_length is None:
+        times = size_of(repeats)
         if times < 0:
             raise TypeError(f"repeat: repeats must not be negative, got {times}")
         shape = (*x.shape[: k + 1], times, *x.shape[k + 1 :])
@@ -521,7 +529,7 @@ def repeat(
         if not positions.size:
             return lax.full((*x.shape[:k], 0, *x.shape[k + 1 :]), 0, x.aval.dtype)
         return _take(x, from_host(positions.astype(dtypes.default_int())), k)
-    total = operator.index(total_repeat_length)
+    total = size_of(total_repeat_length)
     if total == 0 or n == 0:
         return lax.full((*x.shape[:k], total if n else 0, *x.shape[k + 1 :]), 0, x.aval.dtype)
     counts = spread(counts, (n,))

@@ -12,6 +12,7 @@ import numpy as np
 from steno import lax
 from steno.core import dtypes
 from steno.core.config import numpy_dtype_promotion
+from steno.core.sizes import UnknownSize
 from steno.lax import records as p
 from steno.numpy import elementwise as e
 from steno.numpy.operands import (
@@ -347,7 +348,7 @@ def mean(
     mask = _mask("mean", where)
     axes = canonical_axes(axis, x.ndim)
     if mask is None:
-        n: Any = e.const(float(_count(x.shape, axes)), compute)
+        n: Any = e.const(_count(x.shape, axes), compute)
     else:
         shape = broadcast_shapes(x.shape, mask.shape)
         x, mask = broadcast_to(x, shape), broadcast_to(mask, shape)
@@ -393,12 +394,12 @@ def _variance(
         squares = p.square_p(centered)
     count_type = squares.aval.dtype
     if mask is None:
-        n: Any = e.const(float(_count(x.shape, axes)), count_type)
+        n: Any = e.const(_count(x.shape, axes), count_type)
     else:
         n = sum(broadcast_to(mask, broadcast_shapes(x.shape, mask.shape)), axes, count_type, keepdims=keepdims)
     degrees = (
         e.const(float(_count(x.shape, axes) - ddof), count_type)
-        if mask is None and isinstance(ddof, int | float)
+        if mask is None and isinstance(ddof, int | float) and not isinstance(_count(x.shape, axes), UnknownSize)
         else e.subtract(n, convert(as_array(fun, ddof), count_type))
     )
     total = sum(squares, axes, keepdims=keepdims, where=mask)

@@ -13,6 +13,7 @@ from typing import Any, final
 import numpy as np
 
 from steno.core.record import record
+from steno.core.sizes import extent, max_size
 from steno.ir.expr import Builder, Expr
 from steno.ir.index import Index
 
@@ -103,13 +104,13 @@ def both(b: Builder, p: Expr | None, q: Expr | None) -> Expr | None:
 
 
 def dilated(n: int, step: int) -> int:
-    return (n - 1) * step + 1 if n > 0 else 0
+    return extent(n, step)
 
 
 def slid(n: int, window: int, stride: int, padding: tuple[int, int], base: int, dilation: int) -> int:
     """How often a window fits."""
     room = dilated(n, base) + padding[0] + padding[1] - dilated(window, dilation)
-    return room // stride + 1 if room >= 0 else 0
+    return max_size(room // stride + 1, 0)
 
 
 def axes_of(

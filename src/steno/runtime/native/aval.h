@@ -67,23 +67,23 @@ struct ScalarType {
 bool read_scalar_type(PyObject *numpy_scalar, ScalarType *out);
 
 struct ShapedArray {
-    PyObject_HEAD PyObject *shape;  // tuple of int
+    PyObject_HEAD PyObject *shape;  // tuple of int; in programs that are only traced also of unknown sizes
     const DTypeInfo *dtype;
-    int64_t size;    // elements; saturates at INT64_MAX
+    int64_t size;    // elements; saturates at INT64_MAX, which stands for an unknown number too
     int64_t nbytes;  // saturates at INT64_MAX, so that an allocation of it fails
     uint64_t hash;
     int ndim;
     bool weak_type;
     PyObject *weakrefs;
-    int64_t dims[1];  // ndim of them
+    int64_t dims[1];  // ndim of them; below zero: unknown
 };
 
 extern PyTypeObject *ShapedArrayType;
 
 inline bool is_aval(PyObject *o) { return Py_IS_TYPE(o, ShapedArrayType); }
 
-// New reference to the interned aval; null: exception set.
-ShapedArray *make_aval(const int64_t *dims, int ndim, const DTypeInfo *dtype, bool weak_type);
+// New reference to the interned aval; null: exception set. `sizes`: the shape as a tuple, if some sizes are unknown.
+ShapedArray *make_aval(const int64_t *dims, int ndim, const DTypeInfo *dtype, bool weak_type, PyObject *sizes = nullptr);
 
 // "float32[3,4]"
 std::string describe(const ShapedArray *aval);
