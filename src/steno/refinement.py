@@ -14,7 +14,7 @@ from steno.core.errors import InconclusiveDimensionOperation
 from steno.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, literal_value
 from steno.core.pytree import broadcast_prefix, check_prefix, keystr, tree_flatten, tree_flatten_with_path, tree_unflatten
 from steno.core.sizes import UnknownSize
-from steno.core.symbolic import DimExpr, SymbolicScope, factor_value, lower_bound, symbolic_shape
+from steno.core.symbolic import DimExpr, SymbolicScope, factor_value, not_negative, symbolic_shape
 from steno.core.trace import trace_to_jaxpr
 from steno.ops.dimension import dim_as_value
 from steno.stages import ShapeDtypeStruct
@@ -131,7 +131,7 @@ class _Solver:
 
 def _holds(n: Any, least: int) -> bool:
     """n >= least, for certain."""
-    return lower_bound(n) >= least
+    return not_negative(n - least)
 
 
 def _term_variables(term: Any) -> set[str]:

@@ -47,53 +47,63 @@ def _swapped_min(x: int, y: Size) -> Size:
 @final
 class SymbolicScope:
     """What dimension variables belong to, with the constraints that are taken to hold of them: texts such as "a >= b", "a <= 8",
-    "mod(a, 3) == 0". The left side of an equality is one term, and is replaced by the right side everywhere. ValueError for constraints
-    that cannot be read or met."""
+    "mod(a, 3) == 0". One side of an equality is one term, and is replaced by the other side everywhere. ValueError for constraints that
+    cannot be read or met."""
 
     def __init__(self, constraints_str: Sequence[str] = ()) -> None:
         if isinstance(constraints_str, str):
-            raise ValueError(f"SymbolicScope: the constraints must be a sequence of texts, got {constraints_str!r}")
+            raise ValueError(f"SymbolicScope: the symbolic constraints must be a sequence of strings, got {constraints_str!r}")
         self._made_at = source.place(1)
         self._known: dict[Any, DimExpr] = {}
-        self._rules: dict[Term, Size] = {}
+        self._rules: dict[Term, tuple[int, Size]] = {}
+        """`k * term` is what stands there: of equalities."""
         self._bounded: dict[Any, Any] = {}
         self.constraints: tuple[Constraint, ...] = ()
-        for text in constraints_str:
+        # those without operations first: they may decide what the operations are
+        for text in sorted(constraints_str, key=lambda text: ("(" in text, "==" not in text)):
             self._add(text)
 
     def _add(self, text: str) -> None:
         parts = re.split("(==|>=|<=)", text) if isinstance(text, str) else []
         if len(parts) != 3:
-            raise ValueError(f"symbolic_shape: a constraint must contain '==', '>=' or '<=' once, got {text!r}")
+            raise ValueError(f"symbolic_shape: a constraint must contain '==', '>=' or '<=', once, got {text!r}")
         left, right = (_Parser(side, self, f"constraint {text!r}").whole() for side in (parts[0], parts[2]))
         equal = parts[1] == "=="
         surplus = left - right if parts[1] != "<=" else right - left
         if type(surplus) is int:
             if surplus if equal else surplus < 0:
-                raise ValueError(f"symbolic_shape: no sizes meet the constraint {text!r}")
+                raise ValueError(f"symbolic_shape: Unsatisfiable constraint {text!r}: no sizes meet it")
             return
         if equal:
             self._equate(left, right, text)
-        elif upper_bound(surplus) < 0:
-            raise ValueError(f"symbolic_shape: no sizes meet the constraint {text!r} and the others")
+        elif not_negative(-surplus - 1):
+            raise ValueError(f"symbolic_shape: Unsatisfiable constraint {text!r}: no sizes meet it and the others")
         self.constraints = (*self.constraints, Constraint(text, surplus, equal))
         self._bounded.clear()
 
     def _equate(self, left: Size, right: Size, text: str) -> None:
-        if type(left) is int:
+        if type(left) is int or len(left.terms) != 1:
             left, right = right, left
-        ((term, coefficient), *others) = left.terms
-        if others or coefficient != 1 or not term:
-            raise ValueError(f"symbolic_shape: the left side of the constraint {text!r} must be one term with the coefficient 1")
+        if type(left) is int or len(left.terms) != 1:
+            raise ValueError(f"symbolic_shape: one side of the constraint {text!r} must be a single term")
+        ((term, coefficient),) = left.terms
+        if coefficient < 0:
+            coefficient, right = -coefficient, -right
         if type(right) is not int and any(_quotient(t, term) is not None for t, _ in right.terms):
-            raise ValueError(f"symbolic_shape: the right side of the constraint {text!r} holds the left side")
-        self._rules[term] = right
-        for t, e in self._rules.items():
+            raise ValueError(f"symbolic_shape: both sides of the constraint {text!r} hold {left}")
+        self._rules[term] = coefficient, right
+        for t, (c, e) in self._rules.items():
             if type(e) is not int:
-                self._rules[t] = made(self, e.terms)
+                self._rules[t] = c, made(self, e.terms)
 
     def __str__(self) -> str:
         return f"scope made at {source.summary(self._made_at)}" if self._made_at is not None else "scope"
+
+    def advice(self) -> str:
+        """For messages about what is not known."""
+        if self.constraints:
+            return f"It is so with constraints {', '.join(c.text for c in self.constraints)}"
+        return "Constraints may decide it: symbolic_shape(..., constraints=[...])"
 
     def check(self, other: SymbolicScope, what: str, of: object) -> None:
         """ValueError if `other`, the scope of the expression `of`, is another one."""
@@ -145,19 +155,29 @@ def _add_to(total: dict[Term, int], terms: Iterable[tuple[Term, int]]) -> None:
 def _simplification(scope: SymbolicScope, total: dict[Term, int]) -> tuple[Term, list[tuple[Term, int]]] | None:
     """A term of a sum, and the terms that it is replaced by; None: the sum is in the normal form.
 
-    Where floordiv(x, k) and mod(x, k) are both there, or a multiple of k times the former, one of them goes: x = k * floordiv + mod."""
+    Where floordiv(x, k) and mod(x, k) are both there, or a multiple of k times the former, one of them goes: x = k * floordiv + mod.
+    Of max(x, y) and min(x, y), whose sum is x + y, the one stays that leaves fewer terms."""
     for term, c in total.items():
-        for known, e in scope._rules.items():
-            rest = _quotient(term, known)
+        for known, (k, e) in scope._rules.items():
+            rest = _quotient(term, known) if c % k == 0 else None
             if rest is not None:
-                return term, _times(e, rest, c)
+                return term, _times(e, rest, c // k)
         for factor, _ in term:
-            if type(factor) is not tuple or type(factor[2]) is not int:
+            if type(factor) is not tuple:
                 continue
             word, x, k = factor
             rest = _quotient(term, ((factor, 1),))
             assert rest is not None
-            if word == "mod":
+            if word in ("max", "min"):
+                opposite = _product(((("min" if word == "max" else "max", x, k), 1),), rest)
+                others = [*_times(x, rest, c), *_times(k, rest, c), (opposite, -c)]
+                after = {t: n for t, n in total.items() if t is not term}
+                _add_to(after, others)
+                if len(after.keys() - {()}) < len(total.keys() - {()}):
+                    return term, others
+            elif type(k) is not int:
+                continue
+            elif word == "mod":
                 quotient = _product(((("floordiv", x, k), 1),), rest)
                 if quotient in total:
                     return term, [*_times(x, rest, c), (quotient, -k * c)]
@@ -231,14 +251,14 @@ class DimExpr(UnknownSize):
 
     InconclusiveDimensionOperation for a comparison that depends on the variables, and where an int is needed. `==` is False there."""
 
-    __slots__ = ("__weakref__", "scope", "terms")
+    __slots__ = ("__weakref__", "scope", "terms", "text")
     __array_priority__ = 1000
 
     def __init__(self, scope: SymbolicScope, terms: tuple[tuple[Term, int], ...]) -> None:
-        self.scope, self.terms = scope, terms
+        self.scope, self.terms, self.text = scope, terms, _text(terms)
 
     def __str__(self) -> str:
-        return _text(self.terms)
+        return self.text
 
     __repr__ = __str__
 
@@ -306,12 +326,15 @@ class DimExpr(UnknownSize):
     def _chosen(self, word: str, y: Any, sign: int) -> Size:
         y = self._other(size_of(y), word)
         surplus = (self - y) * sign
-        if lower_bound(surplus) >= 0:
+        if not_negative(surplus):
             return self
-        if upper_bound(surplus) <= 0:
+        if not_negative(-surplus):
             return y
-        first, second = (self, y) if type(y) is int or str(self) <= str(y) else (y, self)
-        return _operation(self.scope, word, first, second)
+        shift = min(dict(terms_of(e)).get((), 0) for e in (self, y)) if type(y) is not int else dict(self.terms).get((), 0)
+        first, second = self - shift, y - shift
+        if type(second) is not int and (type(first) is int or str(second) < str(first)):
+            first, second = second, first
+        return _operation(self.scope, word, first, second) + shift
 
     def __jax_array__(self) -> Any:
         return _as_value(self)
@@ -383,11 +406,11 @@ def _divmod(scope: SymbolicScope, x: Size, y: Size) -> tuple[Size, Size]:
         return q + r // y, r % y
     if type(r) is int and not r:
         return q, 0
-    if lower_bound(r) >= 0 and lower_bound(y - r) >= 1:
+    if not_negative(r) and not_negative(y - r - 1):
         return q, r
-    if type(y) is int and lower_bound(r) // y == upper_bound(r) // y:
-        inner = int(lower_bound(r) // y)
-        return q + inner, r - inner * y
+    low, high = _bounds(r, 1) if type(y) is int else (-_INF, _INF)
+    if type(y) is int and high - low < y and low // y == high // y:
+        return q + int(low // y), r - int(low // y) * y
     if type(y) is int and len(r.terms) == 1 and r.terms[0][1] == 1:
         term = r.terms[0][0]
         (f, p) = term[0]
@@ -466,13 +489,13 @@ def _comparison(symbol: str, surplus: Callable[[Size, Size], Size], on_arrays: C
         if other is NotImplemented:
             return on_arrays(self.__jax_array__(), y)
         d = surplus(self, other)
-        if lower_bound(d) >= 0:
+        if not_negative(d):
             return True
-        if upper_bound(d) < 0:
+        if not_negative(-d - 1):
             return False
         raise InconclusiveDimensionOperation(
             f"Symbolic dimension comparison '{self}' {symbol} '{other}' is inconclusive: it depends on the values of the dimension variables. "
-            "Constraints may decide it: symbolic_shape(..., constraints=[...])"
+            f"{self.scope.advice()}"
         )
 
     return compare
@@ -488,6 +511,48 @@ for _name, _symbol, _surplus, _on_arrays in (
 # Bounds
 
 
+def not_negative(e: Size) -> bool:
+    """Whether e is known to be at least 0."""
+    return e >= 0 if type(e) is int else _proved(e, _DEPTH)
+
+
+def _proved(e: Size, depth: int) -> bool:
+    if type(e) is int:
+        return e >= 0
+    memo = e.scope._bounded
+    key = e, depth, "proved"
+    found = memo.get(key)
+    if found is None:
+        memo[key] = False  # what this very question may assume meanwhile
+        found = memo[key] = _simple_lower(e, 1) >= 0 or (depth > 0 and any(_proved_all(goals, depth - 1) for goals in _sufficient(e)))
+    return found
+
+
+def _proved_all(goals: Iterable[Size], depth: int) -> bool:
+    return all(_proved(g, depth) for g in goals)
+
+
+def _sufficient(e: DimExpr) -> Iterator[list[Size]]:
+    """Lists of expressions: if all in one of them are at least 0, e is."""
+    for left, k in _eliminations(e):
+        yield [left + (k - 1)]
+    for f in _factors(e):
+        if f[0] in ("max", "min"):
+            yield [_replaced(e, f, x) for x in f[1:]]
+        elif f[0] == "floordiv" and type(f[2]) is int:
+            yield [e * f[2] + (f[2] - 1)]
+
+
+def _eliminations(e: DimExpr) -> Iterator[tuple[Size, int]]:
+    """Pairs (left, k) with k * e = left + a multiple of a known inequality, which takes away one term of e."""
+    coefficients = dict(e.terms)
+    for known in _inequalities(e):
+        for term, k in known.terms:
+            c = coefficients.get(term, 0)
+            if term and c * k > 0:
+                yield made(e.scope, [*((t, n * abs(k)) for t, n in e.terms), *((t, -n * abs(c)) for t, n in known.terms)]), abs(k)
+
+
 def lower_bound(e: Size) -> float:
     """A number that is at most e, whatever the variables are: an int, or minus infinity."""
     return _lower(e, _DEPTH)
@@ -498,32 +563,36 @@ def upper_bound(e: Size) -> float:
     return -_lower(-e, _DEPTH)
 
 
+def _bounds(e: Size, depth: int) -> tuple[float, float]:
+    return _lower(e, depth), -_lower(-e, depth)
+
+
 def _lower(e: Size, depth: int) -> float:
     if type(e) is int:
         return e
     memo = e.scope._bounded
     found = memo.get((e, depth))
     if found is None:
-        memo[e, depth] = -_INF  # what this very question may assume meanwhile
+        memo[e, depth] = -_INF
         found = memo[e, depth] = _lower_of(e, depth)
     return found
 
 
-def _lower_of(e: DimExpr, depth: int) -> float:
+def _simple_lower(e: DimExpr, depth: int) -> float:
+    """By the bounds of the terms."""
     best: float = 0
     for term, c in e.terms:
         low, high = _term_bounds(e.scope, term, depth)
         best += c * (low if c > 0 else high)
+    return best
+
+
+def _lower_of(e: DimExpr, depth: int) -> float:
+    best = _simple_lower(e, depth)
     if depth == 0:
         return best
-    scope = e.scope
-    coefficients = dict(e.terms)
-    for known in _inequalities(e):
-        for term, k in known.terms:
-            c = coefficients.get(term, 0)
-            if term and c * k > 0:  # e = (|k| e - |c| known) / |k| + something from 0
-                left = made(scope, [*((t, n * abs(k)) for t, n in e.terms), *((t, -n * abs(c)) for t, n in known.terms)])
-                best = max(best, _divided_up(_lower(left, depth - 1), abs(k)))
+    for left, k in _eliminations(e):
+        best = max(best, _divided_up(_lower(left, depth - 1), k))
     for f in _factors(e):
         if f[0] in ("max", "min"):
             best = max(best, min(_lower(_replaced(e, f, x), depth - 1) for x in f[1:]))
@@ -602,7 +671,7 @@ def _end(x: float, y: float) -> float:
 
 def _factor_bounds(scope: SymbolicScope, f: Any, depth: int) -> tuple[float, float]:
     word, x, y = f
-    (x0, x1), (y0, y1) = ((_lower(e, depth), -_lower(-e, depth)) for e in (x, y))
+    (x0, x1), (y0, y1) = _bounds(x, depth), _bounds(y, depth)
     if word == "max":
         return max(x0, y0), max(x1, y1)
     if word == "min":
@@ -810,6 +879,6 @@ set_dimension_type(DimExpr)
 pytype_aval_mappings[DimExpr] = lambda size: scalar_aval(dtypes.default_int(), True)
 
 __all__ = [
-    "Constraint", "DimExpr", "SymbolicScope", "factor_value", "is_symbolic_dim", "lower_bound", "read_size", "set_as_value",
+    "Constraint", "DimExpr", "SymbolicScope", "factor_value", "is_symbolic_dim", "lower_bound", "not_negative", "read_size", "set_as_value",
     "symbolic_dim_bounds", "symbolic_shape", "upper_bound",
 ]  # fmt: skip

@@ -12,7 +12,7 @@ import numpy as np
 from steno import lax
 from steno.core import dtypes
 from steno.core.config import numpy_dtype_promotion
-from steno.core.sizes import UnknownSize
+from steno.core.sizes import UnknownSize, surely
 from steno.lax import records as p
 from steno.numpy import elementwise as e
 from steno.numpy.operands import (
@@ -404,7 +404,7 @@ def _variance(
     )
     total = sum(squares, axes, keepdims=keepdims, where=mask)
     out_ = p.div_p(total, degrees)
-    if not (mask is None and isinstance(ddof, int | float) and _count(x.shape, axes) - ddof > 0):
+    if not (mask is None and isinstance(ddof, int | float) and surely(lambda: _count(x.shape, axes) - ddof > 0)):
         out_ = e.where(p.gt_p(broadcast_to(degrees, out_.shape), e.const(0, count_type)), out_, e.const(np.nan, count_type))
     return convert(out_, real if dtypes.is_inexact(real) else dtypes.to_inexact(real))
 

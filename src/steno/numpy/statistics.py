@@ -300,7 +300,7 @@ def histogram_bin_edges(a: ArrayLike, bins: Any = 10, range: Any = None, weights
         return convert(as_array("histogram_bin_edges", np.asarray(bins) if isinstance(bins, list | tuple) else bins), d)
     count = operator.index(static("histogram_bin_edges", bins, "bins")[()] if not isinstance(bins, int) else bins)
     if range is None:
-        if x.size == 0:
+        if not x.size > 0:
             low: Any = convert(0, d)
             high: Any = convert(1, d)
         else:
