@@ -338,7 +338,9 @@ class _Unpickler(pickle.Unpickler):
         raise pickle.UnpicklingError(f"deserialize: the bytes name {module}.{name}, which is no part of a program")
 
 
-_CLASSES: Final = frozenset((("collections", "OrderedDict"), *((__name__, f.__name__) for f in (_literal, _aval, _array, _dimension, _program))))
+_CLASSES: Final = frozenset(
+    (("collections", "OrderedDict"), *((__name__, f.__name__) for f in (_literal, _aval, _array, _dimension, _program)))
+)
 _OWN: Final = (["steno", "core"], ["steno", "ops"], ["steno", "lax"], ["steno", "transforms"], ["steno", "_native"])
 _NUMPY: Final = frozenset(
     ("dtype", "ndarray", "_reconstruct", "_frombuffer", "scalar", *dir(np.dtypes), *(t.__name__ for t in np.sctypeDict.values()),

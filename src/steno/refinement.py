@@ -1,7 +1,7 @@
 """Programs with symbolic sizes: how sizes follow from the shapes of arguments, and the program for known ones.
 
-The sizes of a call are found from equations such as `2*n = 6`, one for each axis of each argument. A program is then evaluated op by op, with
-the sizes in the place of expressions in its parameters, so that each op's rule of types says once more what its result is."""
+The sizes of a call are found from equations such as `2*n = 6`, one for each axis of each argument. A program is then evaluated op by
+op, with the sizes in the place of expressions in its parameters, so that each op's rule of types says once more what its result is."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from steno.core.aval import TypedScalar, scalar_value, typeof
 from steno.core.errors import InconclusiveDimensionOperation
 from steno.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, literal_value
 from steno.core.pytree import broadcast_prefix, check_prefix, keystr, tree_flatten, tree_flatten_with_path, tree_unflatten
+from steno.core.size_bounds import not_negative
 from steno.core.sizes import UnknownSize
-from steno.core.symbolic import DimExpr, SymbolicScope, factor_value, not_negative, symbolic_shape
+from steno.core.symbolic import DimExpr, SymbolicScope, factor_value, symbolic_shape
 from steno.core.trace import trace_to_jaxpr
 from steno.ops.dimension import dim_as_value
 from steno.stages import ShapeDtypeStruct
@@ -44,15 +45,17 @@ def scope_of(fun: str, arguments: Sequence[Any], names: Sequence[str]) -> Symbol
 
 
 def solve(fun: str, shapes: Sequence[Sequence[Any]], actual: Sequence[Sequence[Any]] | None, names: Sequence[str]) -> dict[str, Any]:
-    """What the variables in `shapes` are where the arguments are of the `actual` shapes; those may hold sizes of another scope. ValueError if
-    they do not fit. `actual` None: only whether all can be found, with arbitrary values."""
+    """What the variables in `shapes` are where the arguments are of the `actual` shapes; those may hold sizes of another scope. ValueError
+    if they do not fit. `actual` None: only whether all can be found, with arbitrary values."""
     equations = [
         (e, None if actual is None else actual[k][axis], f"{names[k]}.shape[{axis}]")
         for k, shape in enumerate(shapes)
         for axis, e in enumerate(shape)
         if isinstance(e, DimExpr) or actual is not None
     ]
-    solver = _Solver(fun, ", ".join(f"{n}.shape = ({', '.join(map(str, s))})" for n, s in zip(names, shapes, strict=True) if is_symbolic(s)))
+    solver = _Solver(
+        fun, ", ".join(f"{n}.shape = ({', '.join(map(str, s))})" for n, s in zip(names, shapes, strict=True) if is_symbolic(s))
+    )
     left = [q for q in equations if isinstance(q[0], DimExpr)]
     while True:
         later = [q for q in left if not solver.step(*q)]
@@ -125,7 +128,8 @@ class _Solver:
             surplus = c.surplus.evaluate(self.sizes)
             if surplus != 0 if c.equal else not _holds(surplus, 0):
                 raise self.error(
-                    f"The symbolic shape constraint {c.text} is broken: {c.surplus} must be {'' if c.equal else 'at least '}0, got {surplus}"
+                    f"The symbolic shape constraint {c.text} is broken: {c.surplus} must be {'' if c.equal else 'at least '}0, got "
+                    f"{surplus}"
                 )
 
 
@@ -202,8 +206,9 @@ def refined_program(closed: ClosedJaxpr, sizes: Sizes) -> ClosedJaxpr:
 
 
 def symbolic_args_specs(args: Any, shapes_specs: Any, constraints: Sequence[str] = (), scope: SymbolicScope | None = None) -> Any:
-    """`args` with a ShapeDtypeStruct for each array, whose shape is that of `shapes_specs` there: texts for `symbolic_shape`, or None for the
-    array's own shape, in a pytree that may be a prefix of `args`. All are of one scope."""
+    """`args` with a ShapeDtypeStruct for each array, whose shape is that of `shapes_specs` there: texts for `symbolic_shape`, or None for
+    the array's own shape, in a pytree that may be a prefix of `args`. All are of one scope. ValueError for one that is none, and for texts
+    that do not fit the arrays."""
     if scope is None:
         scope = SymbolicScope(constraints)
     elif constraints:

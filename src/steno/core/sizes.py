@@ -71,14 +71,12 @@ def extent(n: Any, step: Any) -> Any:
 
 
 def slice_bounds(s: slice, n: Any) -> tuple[Any, Any, Any]:
-    """`s.indices(n)`, where the bounds and `n` may be unknown; the step is an int."""
+    """`s.indices(n)`, where bounds, step and `n` may be unknown; the sign of the step is known."""
     start, stop, step = (None if v is None else size_of(v) for v in (s.start, s.stop, s.step))
-    if not any(isinstance(v, UnknownSize) for v in (start, stop, n)):
+    if not any(isinstance(v, UnknownSize) for v in (start, stop, step, n)):
         return slice(start, stop, step).indices(n)
     step = 1 if step is None else step
-    if isinstance(step, UnknownSize):
-        raise TypeError(f"a slice's step must be known, got {step}")
-    if not step:
+    if step == 0:
         raise ValueError("slice step cannot be zero")
     low, high = (0, n) if step > 0 else (-1, n - 1)
     first = (low if step > 0 else high) if start is None else _clamped(start, n, low, high)
@@ -91,12 +89,12 @@ def _clamped(v: Any, n: Any, low: Any, high: Any) -> Any:
     return max_size(v + n, low) if v < 0 else min_size(v, high)
 
 
-def slice_length(start: Any, stop: Any, step: int) -> Any:
+def slice_length(start: Any, stop: Any, step: Any) -> Any:
     """How many positions a slice with these bounds takes."""
-    if not any(isinstance(v, UnknownSize) for v in (start, stop)):
+    if not any(isinstance(v, UnknownSize) for v in (start, stop, step)):
         return len(range(start, stop, step))
-    distance = stop - start if step > 0 else start - stop
-    return max_size(-(-distance // abs(step)), 0)
+    distance, step = (stop - start, step) if step > 0 else (start - stop, -step)
+    return max_size(-(-distance // step), 0)
 
 
 __all__ = ["UnknownSize", "extent", "is_size", "max_size", "may_equal", "min_size", "size_of", "slice_bounds", "slice_length", "surely"]

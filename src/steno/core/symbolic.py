@@ -2,22 +2,22 @@
 
 An expression is a polynomial with integer coefficients whose factors are variables, which stand for integers from 1, and the operations
 floordiv, mod, max and min of other expressions. It is kept in a normal form, one object for each within a scope, so that equal ones are
-identical. A comparison is decided by bounds: of the factors, and by adding multiples of inequalities that are known to hold (those of the
-scope and those that operations bring along) until no unbounded term is left, as in Fourier-Motzkin elimination, to a small depth."""
+identical. What comparisons say is found in `size_bounds`."""
 
 from __future__ import annotations
 
 import math
 import operator
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, final
 
 from steno._native import set_dimension_type
 from steno.core import dtypes, source
 from steno.core.aval import pytype_aval_mappings, scalar_aval
 from steno.core.errors import InconclusiveDimensionOperation
-from steno.core.sizes import UnknownSize, size_of
+from steno.core.size_bounds import bounds, lower_bound, not_negative, upper_bound
+from steno.core.sizes import UnknownSize, max_size, min_size, size_of
 
 Size = Any
 """An int or a `DimExpr`."""
@@ -26,22 +26,12 @@ Factor = Any
 Term = tuple[tuple[Factor, int], ...]
 """Factors and their powers, in order; the empty one is the number 1."""
 
-_DEPTH: Final = 3
-_INF: Final = math.inf
 _WORDS: Final = {
     "floordiv": lambda x, y: x // y,
     "mod": lambda x, y: x % y,
-    "max": lambda x, y: x.maximum(y) if isinstance(x, DimExpr) else _swapped_max(x, y),
-    "min": lambda x, y: x.minimum(y) if isinstance(x, DimExpr) else _swapped_min(x, y),
+    "max": max_size,
+    "min": min_size,
 }
-
-
-def _swapped_max(x: int, y: Size) -> Size:
-    return y.maximum(x) if isinstance(y, DimExpr) else max(x, y)
-
-
-def _swapped_min(x: int, y: Size) -> Size:
-    return y.minimum(x) if isinstance(y, DimExpr) else min(x, y)
 
 
 @final
@@ -98,6 +88,10 @@ class SymbolicScope:
 
     def __str__(self) -> str:
         return f"scope made at {source.summary(self._made_at)}" if self._made_at is not None else "scope"
+
+    def made(self, terms: Iterable[tuple[Term, int]]) -> Size:
+        """The sum of terms with coefficients."""
+        return made(self, terms)
 
     def advice(self) -> str:
         """For messages about what is not known."""
@@ -408,7 +402,7 @@ def _divmod(scope: SymbolicScope, x: Size, y: Size) -> tuple[Size, Size]:
         return q, 0
     if not_negative(r) and not_negative(y - r - 1):
         return q, r
-    low, high = _bounds(r, 1) if type(y) is int else (-_INF, _INF)
+    low, high = bounds(r, 1) if type(y) is int else (-math.inf, math.inf)
     if type(y) is int and high - low < y and low // y == high // y:
         return q + int(low // y), r - int(low // y) * y
     if type(y) is int and len(r.terms) == 1 and r.terms[0][1] == 1:
@@ -494,7 +488,7 @@ def _comparison(symbol: str, surplus: Callable[[Size, Size], Size], on_arrays: C
         if not_negative(-d - 1):
             return False
         raise InconclusiveDimensionOperation(
-            f"Symbolic dimension comparison '{self}' {symbol} '{other}' is inconclusive: it depends on the values of the dimension variables. "
+            f"Symbolic dimension comparison '{self}' {symbol} '{other}' is inconclusive: it depends on the dimension variables. "
             f"{self.scope.advice()}"
         )
 
@@ -506,191 +500,6 @@ for _name, _symbol, _surplus, _on_arrays in (
     ("gt", ">", lambda x, y: x - y - 1, operator.gt), ("lt", "<", lambda x, y: y - x - 1, operator.lt),
 ):  # fmt: skip
     setattr(DimExpr, f"__{_name}__", _comparison(_symbol, _surplus, _on_arrays))
-
-
-# Bounds
-
-
-def not_negative(e: Size) -> bool:
-    """Whether e is known to be at least 0."""
-    return e >= 0 if type(e) is int else _proved(e, _DEPTH)
-
-
-def _proved(e: Size, depth: int) -> bool:
-    if type(e) is int:
-        return e >= 0
-    memo = e.scope._bounded
-    key = e, depth, "proved"
-    found = memo.get(key)
-    if found is None:
-        memo[key] = False  # what this very question may assume meanwhile
-        found = memo[key] = _simple_lower(e, 1) >= 0 or (depth > 0 and any(_proved_all(goals, depth - 1) for goals in _sufficient(e)))
-    return found
-
-
-def _proved_all(goals: Iterable[Size], depth: int) -> bool:
-    return all(_proved(g, depth) for g in goals)
-
-
-def _sufficient(e: DimExpr) -> Iterator[list[Size]]:
-    """Lists of expressions: if all in one of them are at least 0, e is."""
-    for left, k in _eliminations(e):
-        yield [left + (k - 1)]
-    for f in _factors(e):
-        if f[0] in ("max", "min"):
-            yield [_replaced(e, f, x) for x in f[1:]]
-        elif f[0] == "floordiv" and type(f[2]) is int:
-            yield [e * f[2] + (f[2] - 1)]
-
-
-def _eliminations(e: DimExpr) -> Iterator[tuple[Size, int]]:
-    """Pairs (left, k) with k * e = left + a multiple of a known inequality, which takes away one term of e."""
-    coefficients = dict(e.terms)
-    for known in _inequalities(e):
-        for term, k in known.terms:
-            c = coefficients.get(term, 0)
-            if term and c * k > 0:
-                yield made(e.scope, [*((t, n * abs(k)) for t, n in e.terms), *((t, -n * abs(c)) for t, n in known.terms)]), abs(k)
-
-
-def lower_bound(e: Size) -> float:
-    """A number that is at most e, whatever the variables are: an int, or minus infinity."""
-    return _lower(e, _DEPTH)
-
-
-def upper_bound(e: Size) -> float:
-    """A number that is at least e: an int, or infinity."""
-    return -_lower(-e, _DEPTH)
-
-
-def _bounds(e: Size, depth: int) -> tuple[float, float]:
-    return _lower(e, depth), -_lower(-e, depth)
-
-
-def _lower(e: Size, depth: int) -> float:
-    if type(e) is int:
-        return e
-    memo = e.scope._bounded
-    found = memo.get((e, depth))
-    if found is None:
-        memo[e, depth] = -_INF
-        found = memo[e, depth] = _lower_of(e, depth)
-    return found
-
-
-def _simple_lower(e: DimExpr, depth: int) -> float:
-    """By the bounds of the terms."""
-    best: float = 0
-    for term, c in e.terms:
-        low, high = _term_bounds(e.scope, term, depth)
-        best += c * (low if c > 0 else high)
-    return best
-
-
-def _lower_of(e: DimExpr, depth: int) -> float:
-    best = _simple_lower(e, depth)
-    if depth == 0:
-        return best
-    for left, k in _eliminations(e):
-        best = max(best, _divided_up(_lower(left, depth - 1), k))
-    for f in _factors(e):
-        if f[0] in ("max", "min"):
-            best = max(best, min(_lower(_replaced(e, f, x), depth - 1) for x in f[1:]))
-        elif f[0] == "floordiv" and type(f[2]) is int:
-            best = max(best, _divided_up(_lower(e * f[2], depth - 1), f[2]))
-    return best
-
-
-def _divided_up(x: float, k: int) -> float:
-    return x if x in (_INF, -_INF) else -(-int(x) // k)
-
-
-def _factors(e: DimExpr) -> list[Any]:
-    """The operations among the factors."""
-    return list(dict.fromkeys(f for term, _ in e.terms for f, _ in term if type(f) is tuple))
-
-
-def _replaced(e: DimExpr, f: Factor, x: Size) -> Size:
-    """e with x in the place of a factor."""
-    total: Size = 0
-    for term, c in e.terms:
-        power = dict(term).get(f, 0)
-        rest = made(e.scope, [(tuple(p for p in term if p[0] != f), c)])
-        total = total + rest * x**power
-    return total
-
-
-def _inequalities(e: DimExpr) -> Iterator[DimExpr]:
-    """Expressions that are at least 0 and may help to bound e."""
-    scope = e.scope
-    for c in scope.constraints:
-        yield c.surplus
-        if c.equal and isinstance(-c.surplus, DimExpr):
-            yield -c.surplus
-    out: list[Size] = []
-    for f in _factors(e):
-        word, x, y = f
-        itself = _operation(scope, word, x, y)
-        if word == "max":
-            out += [itself - x, itself - y]
-        elif word == "min":
-            out += [x - itself, y - itself]
-        elif word == "mod":
-            if isinstance(y, DimExpr) and _lower(y, 1) >= 1:
-                out.append(y - 1 - itself)
-            if _lower(x, 1) >= 0 and _lower(y, 1) >= 1:
-                out.append(x - itself)
-        elif _lower(x, 1) >= 0 and _lower(y, 1) >= 1:
-            out.append(x - itself)
-    for term, _ in e.terms:
-        if len(term) == 2 and all(type(f) is str and p == 1 for f, p in term):  # (x - low)(y - low) >= 0
-            x, y = (variable(scope, f) for f, _ in term)
-            out.append((x - 1) * (y - 1))
-        elif len(term) == 1 and type(term[0][0]) is str and term[0][1] == 2:
-            x = variable(scope, term[0][0])
-            out.append(x * (x - 1))
-    yield from (s for s in out if isinstance(s, DimExpr))
-
-
-def _term_bounds(scope: SymbolicScope, term: Term, depth: int) -> tuple[float, float]:
-    low: float = 1
-    high: float = 1
-    for f, p in term:
-        bounds = (1, _INF) if type(f) is str else _factor_bounds(scope, f, max(depth - 1, 0))
-        for _ in range(p):
-            ends = [_end(x, y) for x in (low, high) for y in bounds]
-            low, high = min(ends), max(ends)
-        if p % 2 == 0 and low < 0 and len(term) == 1:
-            low = 0
-    return low, high
-
-
-def _end(x: float, y: float) -> float:
-    return 0 if not x or not y else x * y
-
-
-def _factor_bounds(scope: SymbolicScope, f: Any, depth: int) -> tuple[float, float]:
-    word, x, y = f
-    (x0, x1), (y0, y1) = _bounds(x, depth), _bounds(y, depth)
-    if word == "max":
-        return max(x0, y0), max(x1, y1)
-    if word == "min":
-        return min(x0, y0), min(x1, y1)
-    if word == "mod":
-        if y0 > 0:
-            return 0, min(y1 - 1, x1 if x0 >= 0 else _INF)
-        return (y0 + 1, 0) if y1 < 0 else (min(y0 + 1, 0), max(y1 - 1, 0))
-    if y0 <= 0:
-        return -_INF, _INF
-    ends = [_over(a, b) for a in (x0, x1) for b in (y0, y1)]
-    return min(ends), max(ends)
-
-
-def _over(x: float, y: float) -> float:
-    """x // y for y > 0, either of which may be infinite."""
-    if y == _INF:
-        return 0 if x >= 0 else -1 if x > -_INF else -_INF
-    return x if x in (_INF, -_INF) else int(x) // int(y)
 
 
 # Text
@@ -709,7 +518,9 @@ class _Parser:
 
     def error(self, wanted: str) -> ValueError:
         got = repr(self.next) if self.next else "the end"
-        return ValueError(f"symbolic_shape: syntax error in {self.where}: expected {wanted}, got {got} (word {self.at + 1} of {self.text!r})")
+        return ValueError(
+            f"symbolic_shape: syntax error in {self.where}: expected {wanted}, got {got} (word {self.at + 1} of {self.text!r})"
+        )
 
     @property
     def next(self) -> str:
@@ -879,6 +690,6 @@ set_dimension_type(DimExpr)
 pytype_aval_mappings[DimExpr] = lambda size: scalar_aval(dtypes.default_int(), True)
 
 __all__ = [
-    "Constraint", "DimExpr", "SymbolicScope", "factor_value", "is_symbolic_dim", "lower_bound", "not_negative", "read_size", "set_as_value",
-    "symbolic_dim_bounds", "symbolic_shape", "upper_bound",
+    "Constraint", "DimExpr", "SymbolicScope", "factor_value", "is_symbolic_dim", "made", "read_size", "set_as_value", "symbolic_dim_bounds",
+    "symbolic_shape",
 ]  # fmt: skip

@@ -17,7 +17,7 @@ from steno.core.aval import ShapedArray, TypedScalar, scalar_value, typeof
 from steno.core.errors import ConcretizationTypeError
 from steno.core.op import OPS
 from steno.core.pytree import tree_leaves
-from steno.core.sizes import UnknownSize, size_of, slice_length
+from steno.core.sizes import UnknownSize, is_size, size_of, slice_length
 from steno.device import device_put, reshard
 from steno.lax import records as p
 from steno.numpy.operands import (
@@ -542,10 +542,13 @@ def _arange(start: Any, stop: Any, step: Any, d: Any) -> Array:
 
 
 def _unknown_arange(begin: Any, end: Any, by: Any, d: Any) -> Array:
-    """Where sizes are unknown: positions between sizes, at a known distance."""
+    """Where sizes are unknown."""
+    for name, x in (("start", begin), ("stop", end), ("step", by)):
+        if x is not None and not is_size(x):
+            raise ValueError(f"arange: with symbolic dimensions all arguments must be integers, got {name}={x}")
     begin, end = size_of(0 if begin is None else begin), size_of(end)
-    by = operator.index(by)
-    if not by:
+    by = size_of(by)
+    if by == 0:
         raise ZeroDivisionError("arange: step must not be 0")
     ramp = lax.iota(d, slice_length(begin, end, by))
     if by != 1:
