@@ -317,9 +317,14 @@ def reshard(xs: Any, out_shardings: Any) -> Any:
     return tree_map(leaf, xs)
 
 
+def places_of(fun: str, xs: Any, out_shardings: Any) -> list[Sharding | None]:
+    """Where the leaves of the tree are to lie. ValueError for what does not fit."""
+    return [_place(s, fun) for s in _entries("out_shardings", out_shardings, xs)]
+
+
 def laid_out(fun: str, xs: Any, out_shardings: Any) -> Any:
     """The tree, whose known arrays say that they lie so, where `out_shardings` says anything. ValueError for what does not fit."""
-    places = iter([_place(s, fun) for s in _entries("out_shardings", out_shardings, xs)])
+    places = iter(places_of(fun, xs, out_shardings))
 
     def leaf(v: Any) -> Any:
         place = next(places)
@@ -334,6 +339,12 @@ def laid_out(fun: str, xs: Any, out_shardings: Any) -> Any:
 _SHARDING: Final = SingleDeviceSharding(CPU)
 _places: Final[dict[int, tuple[weakref.ref[Any], Sharding]]] = {}
 """Where arrays were put that were put somewhere, by their ids."""
+
+
+def placed_like(x: Any, other: Any) -> Any:
+    """A known array, which says that it lies where `other`, an array of its shape, was put, if that was put somewhere."""
+    found = _places.get(id(other))
+    return x if found is None or type(x) is not ArrayImpl or x.shape != other.shape else _placed(x, found[1])
 
 
 def _placed(x: ArrayImpl, place: Sharding) -> ArrayImpl:

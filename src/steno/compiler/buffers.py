@@ -1,21 +1,15 @@
-"""Buffer assignment: the schedule's steps in order, each intermediate at an offset of one arena, outputs in donated inputs where safe."""
+"""Buffer assignment: the schedule's steps in order, a place for each intermediate (`packing.py`), outputs in donated inputs where safe."""
 
 from __future__ import annotations
 
-from bisect import insort
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
 from steno.compiler.graph import Constant, Graph, Input, Value
-from steno.compiler.loop_rewrites import stage_exprs
+from steno.compiler.packing import Traffic, loads_of, own_places, pack
 from steno.compiler.schedule import Schedule
-from steno.ir.expr import topological
-from steno.ir.index import Index
 from steno.ir.loops import Buffer, Choice, CopyBuffer, Fixed, Kernel, Loop, Program, Row, Statement
-
-ALIGN = 64
-BRIEF = 16  # statements
 
 
 @final
@@ -30,22 +24,13 @@ class Assigned:
     aliases: tuple[tuple[int, int], ...]
 
 
-Place = tuple[int, int, int, int]
-"""offset, end, first and last statement"""
-
-
-def _loads(stage: Any) -> list[tuple[Buffer, Index]]:
-    return [(e.attr[0], e.attr[1]) for e in topological(stage_exprs(stage)) if e.op == "load"]
-
-
-def uses(statement: Statement) -> tuple[set[Buffer], set[Buffer]]:
-    """The buffers a statement reads and writes."""
+def traffic_of(statement: Statement) -> Traffic:
     if isinstance(statement, Kernel):
-        reads = {b for stage in statement.stages for b, _ in _loads(stage)}
-        writes = {s.buffer for stage in statement.stages for s in getattr(stage, "stores", ())}
-        return reads, writes
+        loads = [loads_of(stage) for stage in statement.stages]
+        writes = {x.buffer for stage in statement.stages for x in getattr(stage, "stores", ())}
+        return Traffic({b for of_stage in loads for b, _ in of_stage}, writes, loads)
     if isinstance(statement, CopyBuffer):
-        return {statement.source}, {statement.target}
+        return Traffic({statement.source}, {statement.target})
     if isinstance(statement, Loop):
         reads = {a.buffer for a in (*statement.inputs, *statement.cond_inputs) if isinstance(a, Fixed | Row)}
         writes = {a.buffer for a in statement.outputs if isinstance(a, Fixed | Row)} | {
@@ -54,11 +39,11 @@ def uses(statement: Statement) -> tuple[set[Buffer], set[Buffer]]:
         writes.add(statement.scratch)
         if statement.flag is not None:
             writes.add(statement.flag)
-        return reads | writes, writes
+        return Traffic(reads | writes, writes)
     if isinstance(statement, Choice):
         reads = {statement.index, statement.scratch, *(b for _, inputs in statement.branches for b in inputs)}
-        return reads, {statement.scratch, *statement.outputs}
-    return set(statement.buffers), set(statement.buffers)
+        return Traffic(reads, {statement.scratch, *statement.outputs})
+    return Traffic(set(statement.buffers), set(statement.buffers))
 
 
 def assign(graph: Graph, schedule: Schedule, donated: frozenset[int] = frozenset(), carried: Sequence[tuple[int, int]] = ()) -> Assigned:
@@ -78,59 +63,24 @@ def assign(graph: Graph, schedule: Schedule, donated: frozenset[int] = frozenset
                 output_values.append(v)
             results.append(("output", output_values.index(v)))
     outputs = tuple(schedule.buffers[v] for v in output_values)
-    traffic = [uses(s) for s in statements]
+    traffic = [traffic_of(s) for s in statements]
     aliases = _aliases(graph, statements, traffic, inputs, output_values, outputs, donated)
     aliases += tuple((o, i) for o, i in carried if _safe(statements, traffic, inputs[i], outputs[o]))
     taken = {outputs[o]: inputs[i] for o, i in aliases}
     kept = [k for k, s in enumerate(statements) if not (isinstance(s, CopyBuffer) and taken.get(s.target) is s.source)]
     statements, traffic = [statements[k] for k in kept], [traffic[k] for k in kept]
-    arena, offsets, total = _arena(statements, traffic)
-    return Assigned(Program(inputs, outputs, arena, offsets, total, tuple(statements)), tuple(results), tuple(output_values), aliases)
-
-
-def _arena(
-    statements: Sequence[Statement], traffic: Sequence[tuple[set[Buffer], set[Buffer]]]
-) -> tuple[tuple[Buffer, ...], tuple[int, ...], int]:
-    """First fit, longest-lived and largest first: two buffers share memory only if no statement has both alive."""
-    first: dict[Buffer, int] = {}
-    last: dict[Buffer, int] = {}
-    for k, (reads, writes) in enumerate(traffic):
-        for b in reads | writes:
-            if b.kind == "arena":
-                first.setdefault(b, k)
-                last[b] = k
-    placed: list[Place] = []
-    lasting: list[Place] = []  # those that live long; the others are also found by statement
-    brief: list[list[Place]] = [[] for _ in statements]
-    where: dict[Buffer, int] = {}
-    order = sorted(first, key=lambda b: (-b.size * b.dtype.itemsize, first[b], b.name))
-    for b in order:
-        need = -(-max(b.size * b.dtype.itemsize, 1) // ALIGN) * ALIGN
-        begin, end = first[b], last[b]
-        lives = range(begin, end + 1)
-        is_brief = len(lives) <= BRIEF
-        offset = 0
-        for o, e, f, t in sorted({*lasting, *(p for k in lives for p in brief[k])}) if is_brief else placed:
-            if o >= offset + need:
-                break
-            if offset < e and f <= end and begin <= t:
-                offset = e
-        place = (offset, offset + need, begin, end)
-        insort(placed, place)
-        if is_brief:
-            for k in lives:
-                brief[k].append(place)
-        else:
-            insort(lasting, place)
-        where[b] = offset
-    arena = tuple(sorted(first, key=lambda b: first[b]))
-    return arena, tuple(where[b] for b in arena), max((p[1] for p in placed), default=0)
+    # Rows of arrays are no memory for others, and what is an input's holds something from the start.
+    taking = {*inputs, *taken}
+    own = [b for b in outputs if b.aligned and b not in taking]
+    p = pack(statements, traffic, own)
+    program = Program(inputs, outputs, p.arena, p.offsets, p.size, tuple(statements), lenders=p.lenders if any(p.lenders) else ())
+    return Assigned(program, tuple(results), tuple(output_values), aliases)
 
 
 def _aliases(
     graph: Graph,
     statements: Sequence[Statement],
-    traffic: Sequence[tuple[set[Buffer], set[Buffer]]],
+    traffic: Sequence[Traffic],
     inputs: Sequence[Buffer],
     values: Sequence[Value],
     outputs: Sequence[Buffer],
@@ -150,10 +100,10 @@ def _aliases(
     return tuple(out)
 
 
-def _safe(statements: Sequence[Statement], traffic: Sequence[tuple[set[Buffer], set[Buffer]]], source: Buffer, target: Buffer) -> bool:
+def _safe(statements: Sequence[Statement], traffic: Sequence[Traffic], source: Buffer, target: Buffer) -> bool:
     """Nothing reads `source` once `target` is written there; in one kernel, each element is read before it is written, at its own place."""
-    writes = [k for k, (_, w) in enumerate(traffic) if target in w]
-    reads = [k for k, (r, _) in enumerate(traffic) if source in r]
+    writes = [k for k, t in enumerate(traffic) if target in t.writes]
+    reads = [k for k, t in enumerate(traffic) if source in t.reads]
     if not writes or not reads or reads[-1] < writes[0]:
         return True
     if reads[-1] > writes[0]:
@@ -161,10 +111,4 @@ def _safe(statements: Sequence[Statement], traffic: Sequence[tuple[set[Buffer], 
     s = statements[writes[0]]
     if isinstance(s, CopyBuffer):
         return True
-    if not isinstance(s, Kernel) or len(s.stages) != 1:
-        return False
-    (stage,) = s.stages
-    if not s.outer and not getattr(stage, "vars", True):  # one point: it is read before it is written
-        return True
-    places = {x.offset for x in getattr(stage, "stores", ()) if x.buffer is target}
-    return len(places) == 1 and all(offset in places for b, offset in _loads(stage) if b is source)
+    return isinstance(s, Kernel) and own_places(s, traffic[writes[0]].loads, source, target)

@@ -135,15 +135,17 @@ extern "C" int32_t steno_gemm(void **bufs, const int64_t *meta) {
     std::atomic<bool> failed{false};
     Job j{meta[0], meta[1], meta[2], meta[3], meta[4], {meta[5], meta[6], meta[7], meta[8]}, {meta[9], meta[10], meta[11], meta[12]}, bufs[0], bufs[1], bufs[2], true, 1, 1, &failed};
     if (!j.batch || !j.m || !j.n) return steno::kOk;
-    constexpr int64_t kRows = 48, kColumns = 64;  // multiples of all register tiles
-    j.by_rows = (j.m + kRows - 1) / kRows >= (j.n + kColumns - 1) / kColumns;
+    constexpr int64_t kRows = 12, kColumns = 32;  // about a register tile
+    j.by_rows = j.m >= j.n;
     j.tile = j.by_rows ? kRows : kColumns;
     j.pieces = ((j.by_rows ? j.m : j.n) + j.tile - 1) / j.tile;
     void *job = &j;
     int64_t total = j.batch * j.pieces;
     double work = double(j.batch) * double(j.m) * double(j.n) * double(j.k + 8);
-    // Each thread gets a few large pieces.
-    int64_t grain = work < steno::kParallelWork ? total : std::max<int64_t>(1, total / (2 * std::max(1, steno::num_threads())));
+    // One piece for each thread, since each packs one of the operands whole; two where that is little beside the rest.
+    int64_t threads = std::max(1, steno::num_threads()), shares = threads;
+    if (total * j.tile >= threads * 1024) shares *= 2;
+    int64_t grain = work < steno::kParallelWork ? total : (total + shares - 1) / shares;
     steno_parallel_for(run_range, &job, total, grain);
     return failed.load() ? steno::kOutOfMemory : steno::kOk;
 }
