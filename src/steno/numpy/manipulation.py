@@ -13,7 +13,7 @@ import numpy as np
 from steno import lax
 from steno.core import dtypes
 from steno.core.errors import InconclusiveDimensionOperation
-from steno.core.sizes import UnknownSize, may_equal, size_of
+from steno.core.sizes import UnknownSize, max_size, may_equal, min_size, size_of
 from steno.core.trace import bad_shape
 from steno.lax import records as p
 from steno.numpy import elementwise as e
@@ -430,19 +430,20 @@ def _split(fun: str, ary: ArrayLike, indices_or_sections: Any, axis: int, equal:
     k = canonical_axis(axis, x.ndim)
     n = x.shape[k]
     if isinstance(indices_or_sections, list | tuple) or getattr(indices_or_sections, "ndim", 0):
-        cuts = [operator.index(c) for c in static(fun, indices_or_sections, "indices").tolist()]
-        ends = [builtin_max(0, c + n) if c < 0 else builtin_min(c, n) for c in cuts]
+        unknown = isinstance(indices_or_sections, list | tuple) and any(isinstance(c, UnknownSize) for c in indices_or_sections)
+        cuts = [size_of(c) for c in (indices_or_sections if unknown else static(fun, indices_or_sections, "indices").tolist())]
+        ends = [max_size(0, c + n) if c < 0 else min_size(c, n) for c in cuts]
         bounds = [0, *ends, n]
-        return [lax.slice_in_dim(x, a, builtin_max(a, b), axis=k) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+        return [lax.slice_in_dim(x, a, max_size(a, b), axis=k) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
     sections = int(static(fun, indices_or_sections, "indices_or_sections"))
     part, rest = builtin_divmod(n, sections)
-    if rest and equal:
+    if isinstance(rest, UnknownSize) or (rest and equal):
         raise ValueError(f"{fun}: an axis of size {n} does not fall into {sections} equal parts")
     sizes = [part + 1] * rest + [part] * (sections - rest)
     return list(p.split_p(x, sizes=tuple(sizes), axis=k))
 
 
-builtin_min, builtin_divmod = min, divmod
+builtin_divmod = divmod
 
 
 def split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Array]:
@@ -695,7 +696,7 @@ def diagonal(a: ArrayLike, offset: Any = 0, axis1: int = 0, axis2: int = 1) -> A
         raise ValueError(f"diagonal: axis1 and axis2 can not be same, got {axis1} and {axis2}")
     x = moveaxis(x, (i, j), (-2, -1))
     rows, columns = x.shape[-2:]
-    n = builtin_max(0, builtin_min(rows + builtin_min(offset, 0), columns - builtin_max(offset, 0)))
+    n = max_size(0, min_size(rows + min_size(offset, 0), columns - max_size(offset, 0)))
     lead = x.shape[:-2]
     if n == 0:
         return lax.full((*lead, 0), 0, x.aval.dtype)
@@ -737,7 +738,7 @@ def fill_diagonal(a: ArrayLike, val: ArrayLike, wrap: bool = False, *, inplace: 
         raise ValueError(f"fill_diagonal: expected at least two axes, got shape {x.shape}")
     if x.ndim > 2 and any(n != x.shape[0] for n in x.shape):
         raise ValueError(f"fill_diagonal: all axes must have one size, got shape {x.shape}")
-    n = builtin_min(x.shape)
+    n = min_size(*x.shape)
     values = convert(values, x.aval.dtype)
     if values.ndim == 0:
         values = spread(values, (n,))
