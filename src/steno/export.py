@@ -45,6 +45,7 @@ from steno.tree_util import PyTreeDef, tree_flatten, tree_structure, tree_unflat
 minimum_supported_calling_convention_version = 1
 maximum_supported_calling_convention_version = 1
 _MAGIC: Final = b"steno.export.1\n"
+_SOLVED_LIMIT: Final = 4096
 _REPLACED: Final = frozenset(("custom_jvp_call", "custom_vjp_call", "custom_vmap_call", "custom_lin"))
 
 
@@ -80,6 +81,7 @@ class Exported:
         self._scope = scope_of(name, closed.in_avals, self._names)
         if self._scope is not None:
             solve(name, [a.shape for a in closed.in_avals], None, self._names)
+        self._solved: dict[Any, dict[str, Any]] = {}
         self._call = jit(self._evaluate)
 
     @property
@@ -111,10 +113,16 @@ class Exported:
     def _evaluate(self, *leaves: Any) -> list[Any]:
         if self._scope is None:
             return eval_jaxpr(self.jaxpr.jaxpr, self.jaxpr.consts, *leaves)
-        return evaluate(self.jaxpr.jaxpr, self.jaxpr.consts, leaves, self._sizes([typeof(x).shape for x in leaves]))
+        return evaluate(self.jaxpr.jaxpr, self.jaxpr.consts, leaves, self._sizes(tuple(typeof(x).shape for x in leaves)))
 
-    def _sizes(self, shapes: Sequence[tuple[Any, ...]]) -> dict[str, Any]:
-        return solve(self.fun_name, [a.shape for a in self.jaxpr.in_avals], shapes, self._names)
+    def _sizes(self, shapes: tuple[tuple[Any, ...], ...]) -> dict[str, Any]:
+        """The variables' values for arguments of these shapes."""
+        found = self._solved.get(shapes)
+        if found is None:
+            if len(self._solved) >= _SOLVED_LIMIT:
+                self._solved.clear()
+            found = self._solved[shapes] = solve(self.fun_name, [a.shape for a in self.jaxpr.in_avals], shapes, self._names)
+        return found
 
     def call(self, *args: Any, **kwargs: Any) -> Any:
         """The function. ValueError for arguments of other types or another structure than it was exported for, and for shapes that symbolic
@@ -131,7 +139,7 @@ class Exported:
                     f"{wanted.str_short()}"
                 )
         if self._scope is not None:
-            self._sizes([typeof(x).shape for x in leaves])  # so that what does not fit is said of the call, and not of the program
+            self._sizes(tuple(typeof(x).shape for x in leaves))  # so that what does not fit is said of the call, and not of the program
         return tree_unflatten(self.out_tree, self._call(*leaves))
 
     def has_vjp(self) -> bool:

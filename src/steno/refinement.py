@@ -10,7 +10,6 @@ from typing import Any
 
 from steno._native import ShapedArray
 from steno.core.aval import TypedScalar, scalar_value, typeof
-from steno.core.errors import InconclusiveDimensionOperation
 from steno.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, literal_value
 from steno.core.pytree import broadcast_prefix, check_prefix, keystr, tree_flatten, tree_flatten_with_path, tree_unflatten
 from steno.core.size_bounds import not_negative
@@ -163,7 +162,9 @@ def evaluate(j: Jaxpr, consts: Sequence[Any], args: Sequence[Any], sizes: Sizes)
             continue
         try:
             out = e.op(*map(read, e.invars), **params)
-        except (TypeError, ValueError, InconclusiveDimensionOperation) as error:
+        except (TypeError, ValueError) as error:
+            if type(error) not in (TypeError, ValueError):
+                raise
             at = ", ".join(f"{n} = {v}" for n, v in sizes.items())
             raise type(error)(f"the exported program has no {e.op.name} for the sizes {at}: {error}") from error
         env.update(zip(e.outvars, out if e.op.multiple_results else [out], strict=True))

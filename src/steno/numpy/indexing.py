@@ -231,13 +231,24 @@ def _slice(s: slice, axis: int, n: int, position: int) -> Slice:
             "What to write instead: x[jax.ds(start, size)], lax.dynamic_slice(x, starts, sizes), or lax.dynamic_update_slice to write.\n"
             f"{traced._origin()}"
         )
-    if isinstance(n, UnknownSize) or any(isinstance(v, UnknownSize) for v in parts):
-        start, stop, step = slice_bounds(s, n)
-        size = slice_length(start, stop, step)
-        return Slice(axis, start, size, step, max_size(start, stop) if step > 0 else None)
-    start, stop, step = slice(*(None if v is None else operator.index(v) for v in parts)).indices(n)
+    try:
+        start, stop, step = slice(*(None if v is None else operator.index(v) for v in parts)).indices(n)
+    except TypeError:
+        if any(isinstance(v, UnknownSize) for v in (*parts, n)):
+            return _slice_of_unknown(s, axis, n)
+        raise
     size = len(range(start, stop, step))
     return Slice(axis, start if size else 0, size, step if size > 1 else 1)
+
+
+def _slice_of_unknown(s: slice, axis: int, n: Any) -> Slice:
+    start, stop, step = slice_bounds(s, n)
+    return Slice(axis, start, slice_length(start, stop, step), step, max_size(start, stop) if step > 0 else None)
+
+
+def _within(i: Any, n: Any) -> bool:
+    """Whether a position is known to be on an axis."""
+    return 0 <= i < n if type(n) is int and type(i) is int else surely(lambda: 0 <= i < n)
 
 
 def _point(i: int, axis: int, n: int, wrap: bool) -> Point:
@@ -354,7 +365,7 @@ def getitem(
     many = any(isinstance(t, Vector) for t in tokens)
     # positions out of bounds are for the ops to clamp or fill, and for those who check programs to see
     for k, t in enumerate(tokens):
-        if isinstance(t, Point) and not surely(lambda t=t: 0 <= t.index < shape[t.axis]):
+        if isinstance(t, Point) and not _within(t.index, shape[t.axis]):
             tokens[k] = _outside(t)
     x = _static_part(x, tokens)
     gathered = [t for t in tokens if isinstance(t, Vector) or (filling and isinstance(t, Scalar))]
@@ -398,7 +409,7 @@ def _row(x: Array, i: int, shape: Shape) -> Array:
     if n == 0 or (config._state.check_static_indices and not surely(lambda: -n <= i < n)):
         raise _out_of_bounds(i, 0, n)
     i = i + n if i < 0 else i
-    if not surely(lambda: 0 <= i < n):
+    if not _within(i, n):
         return p.squeeze_p(_dynamic_part(x, [_outside(Point(0, i))]), dimensions=(0,))
     rest = len(shape) - 1
     out = p.slice_p(x, start_indices=(i,) + (0,) * rest, limit_indices=(i + 1, *shape[1:]), strides=None)

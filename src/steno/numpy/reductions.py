@@ -322,6 +322,10 @@ def _count(shape: Shape, axes: Shape) -> int:
     return math.prod(shape[k] for k in axes)
 
 
+def _as_float(n: Any) -> Any:
+    return n if isinstance(n, UnknownSize) else float(n)
+
+
 def _wide(dtype: Any) -> Any:
     """In what type averages of a dtype are computed: float32 for narrower floats."""
     return dtypes.float32 if dtypes.kind(dtype) == "f" and dtypes.itemsize_bits(dtype) < 32 else dtype
@@ -348,7 +352,7 @@ def mean(
     mask = _mask("mean", where)
     axes = canonical_axes(axis, x.ndim)
     if mask is None:
-        n: Any = e.const(_count(x.shape, axes), compute)
+        n: Any = e.const(_as_float(_count(x.shape, axes)), compute)
     else:
         shape = broadcast_shapes(x.shape, mask.shape)
         x, mask = broadcast_to(x, shape), broadcast_to(mask, shape)
@@ -394,7 +398,7 @@ def _variance(
         squares = p.square_p(centered)
     count_type = squares.aval.dtype
     if mask is None:
-        n: Any = e.const(_count(x.shape, axes), count_type)
+        n: Any = e.const(_as_float(_count(x.shape, axes)), count_type)
     else:
         n = sum(broadcast_to(mask, broadcast_shapes(x.shape, mask.shape)), axes, count_type, keepdims=keepdims)
     degrees = (
