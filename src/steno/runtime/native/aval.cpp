@@ -13,7 +13,7 @@ namespace {
 
 PyObject *dtype_records = nullptr;  // dict: dtype-like object -> address of its DTypeInfo, as int
 PyObject *np_dtype = nullptr;       // numpy.dtype
-PyObject *dimension_type = nullptr; // the class of unknown sizes, once there is one
+PyObject *dimension_type = nullptr;  // the class of unknown sizes, once there is one
 
 DCode code_of(int type_num, DKind kind, const char *name) {
     switch (type_num) {
@@ -172,6 +172,45 @@ bool parse_shape(PyObject *shape, Dims &dims, Ref &unknown) {
     return true;
 }
 
+// `sizes`: the shape as a tuple; null: all sizes are known.
+ShapedArray *interned(const int64_t *dims, int ndim, const DTypeInfo *dtype, bool weak_type, PyObject *sizes) {
+    uint64_t hash = mix(reinterpret_cast<uintptr_t>(dtype) + weak_type, ndim);
+    for (int k = 0; k < ndim; ++k) hash = mix(hash, dims[k]);
+    if (ShapedArray *found = table().find(hash, dims, ndim, dtype, weak_type)) {
+        Py_INCREF(found);
+        return found;
+    }
+    Ref shape(PyTuple_New(ndim));
+    if (!shape) return nullptr;
+    int64_t size = 1;
+    bool empty = false;
+    for (int k = 0; k < ndim; ++k) {
+        PyObject *n = dims[k] < 0 ? Py_NewRef(PyTuple_GET_ITEM(sizes, k)) : PyLong_FromLongLong(dims[k]);
+        if (!n) return nullptr;
+        PyTuple_SET_ITEM(shape.get(), k, n);
+        size = dims[k] < 0 ? INT64_MAX : saturating_mul(size, dims[k]);
+        empty |= dims[k] == 0;
+    }
+    if (empty) size = 0;
+    auto *a = static_cast<ShapedArray *>(PyObject_Malloc(sizeof(ShapedArray) + sizeof(int64_t) * (ndim > 1 ? ndim - 1 : 0)));
+    if (!a) {
+        PyErr_NoMemory();
+        return nullptr;
+    }
+    PyObject_Init(reinterpret_cast<PyObject *>(a), ShapedArrayType);
+    a->shape = shape.release();
+    a->dtype = dtype;
+    a->size = size;
+    a->nbytes = saturating_mul(size, dtype->itemsize);
+    a->hash = hash;
+    a->ndim = ndim;
+    a->weak_type = weak_type;
+    a->weakrefs = nullptr;
+    if (ndim) std::memcpy(a->dims, dims, sizeof(int64_t) * ndim);
+    table().insert(a);
+    return a;
+}
+
 // What JAX's types say of devices: of no effect, there being one memory.
 bool says_where(PyObject *name) {
     for (const char *known : {"sharding", "vma", "manual_axis_type", "memory_space"})
@@ -213,7 +252,7 @@ PyObject *aval_vectorcall(PyObject *, PyObject *const *args, size_t nargsf, PyOb
     if (!dtype) return nullptr;
     int weak = values[2] ? PyObject_IsTrue(values[2]) : 0;
     if (weak < 0) return nullptr;
-    return reinterpret_cast<PyObject *>(make_aval(dims.data(), static_cast<int>(dims.size()), dtype, weak, unknown.get()));
+    return reinterpret_cast<PyObject *>(interned(dims.data(), static_cast<int>(dims.size()), dtype, weak, unknown.get()));
 }
 
 PyObject *aval_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
@@ -281,11 +320,11 @@ PyObject *aval_update(PyObject *self, PyObject *args, PyObject *kwargs) {
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$OOp:update", const_cast<char **>(names), &shape, &dtype, &weak)) return nullptr;
     const DTypeInfo *info = dtype ? dtype_info(dtype) : a->dtype;
     if (!info) return nullptr;
-    if (!shape) return reinterpret_cast<PyObject *>(make_aval(a->dims, a->ndim, info, weak, a->shape));
+    if (!shape) return reinterpret_cast<PyObject *>(interned(a->dims, a->ndim, info, weak, a->shape));
     Dims dims;
     Ref unknown;
     if (!parse_shape(shape, dims, unknown)) return nullptr;
-    return reinterpret_cast<PyObject *>(make_aval(dims.data(), static_cast<int>(dims.size()), info, weak, unknown.get()));
+    return reinterpret_cast<PyObject *>(interned(dims.data(), static_cast<int>(dims.size()), info, weak, unknown.get()));
 }
 
 PyObject *set_dimension_type(PyObject *, PyObject *type) {
@@ -442,42 +481,8 @@ bool read_scalar_type(PyObject *scalar, ScalarType *out) {
     return true;
 }
 
-ShapedArray *make_aval(const int64_t *dims, int ndim, const DTypeInfo *dtype, bool weak_type, PyObject *sizes) {
-    uint64_t hash = mix(reinterpret_cast<uintptr_t>(dtype) + weak_type, ndim);
-    for (int k = 0; k < ndim; ++k) hash = mix(hash, dims[k]);
-    if (ShapedArray *found = table().find(hash, dims, ndim, dtype, weak_type)) {
-        Py_INCREF(found);
-        return found;
-    }
-    Ref shape(PyTuple_New(ndim));
-    if (!shape) return nullptr;
-    int64_t size = 1;
-    bool empty = false;
-    for (int k = 0; k < ndim; ++k) {
-        PyObject *n = dims[k] < 0 ? Py_NewRef(PyTuple_GET_ITEM(sizes, k)) : PyLong_FromLongLong(dims[k]);
-        if (!n) return nullptr;
-        PyTuple_SET_ITEM(shape.get(), k, n);
-        size = dims[k] < 0 ? INT64_MAX : saturating_mul(size, dims[k]);
-        empty |= dims[k] == 0;
-    }
-    if (empty) size = 0;
-    auto *a = static_cast<ShapedArray *>(PyObject_Malloc(sizeof(ShapedArray) + sizeof(int64_t) * (ndim > 1 ? ndim - 1 : 0)));
-    if (!a) {
-        PyErr_NoMemory();
-        return nullptr;
-    }
-    PyObject_Init(reinterpret_cast<PyObject *>(a), ShapedArrayType);
-    a->shape = shape.release();
-    a->dtype = dtype;
-    a->size = size;
-    a->nbytes = saturating_mul(size, dtype->itemsize);
-    a->hash = hash;
-    a->ndim = ndim;
-    a->weak_type = weak_type;
-    a->weakrefs = nullptr;
-    if (ndim) std::memcpy(a->dims, dims, sizeof(int64_t) * ndim);
-    table().insert(a);
-    return a;
+ShapedArray *make_aval(const int64_t *dims, int ndim, const DTypeInfo *dtype, bool weak_type) {
+    return interned(dims, ndim, dtype, weak_type, nullptr);
 }
 
 std::string describe(const ShapedArray *aval) {

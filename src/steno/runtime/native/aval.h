@@ -82,8 +82,8 @@ extern PyTypeObject *ShapedArrayType;
 
 inline bool is_aval(PyObject *o) { return Py_IS_TYPE(o, ShapedArrayType); }
 
-// New reference to the interned aval; null: exception set. `sizes`: the shape as a tuple, if some sizes are unknown.
-ShapedArray *make_aval(const int64_t *dims, int ndim, const DTypeInfo *dtype, bool weak_type, PyObject *sizes = nullptr);
+// New reference to the interned aval; null: exception set.
+ShapedArray *make_aval(const int64_t *dims, int ndim, const DTypeInfo *dtype, bool weak_type);
 
 // "float32[3,4]"
 std::string describe(const ShapedArray *aval);
