@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, final
 
-from steno.compiler import cost, perf_map
+from steno.compiler import cost
 from steno.compiler.buffers import Assigned, assign
 from steno.compiler.check_plan import check_plan, check_versions, poisoned
 from steno.compiler.compiled import Plan
@@ -83,22 +83,26 @@ def estimated_ns(program: Program) -> float:
 
 @final
 class Levels:
-    """A program at each level; `seconds`: what each pass took. `quick`: see `compile_jaxpr`; `any_size`: see `compile_for_any_size`."""
+    """A program at each level; `seconds`: what each pass took. `quick`, `fast`: see `compile_jaxpr`; `any_size`: see
+    `compile_for_any_size`."""
 
-    def __init__(self, closed: ClosedJaxpr, donated: frozenset[int], quick: bool = False, any_size: bool = False) -> None:
+    def __init__(
+        self, closed: ClosedJaxpr, donated: frozenset[int], quick: bool = False, any_size: bool = False, fast: bool = False
+    ) -> None:
         self.quick = quick
         self.origin = closed.jaxpr.debug_info
         clock = _Clock()
         self.seconds = clock.seconds
         with clock("graph"):
-            self.graph: Graph = to_graph(closed)
+            self.graph: Graph = to_graph(closed, fast)
         with clock("loops"):
             self.assigned = planned(self.graph, donated, any_size)
         if config._state.verify:
             check(self.assigned.program)
         with clock("llvm"):
             program = self.assigned.program
-            self.module = emit(program, host_target(), program.inputs[-1] if any_size else None)
+            target = host_target().fast() if fast else host_target()
+            self.module = emit(program, target, program.inputs[-1] if any_size else None)
         self.nanoseconds = estimated_ns(self.assigned.program)
         self._clock = clock
 
@@ -109,6 +113,8 @@ class Levels:
         with self._clock("code"):
             linked = link(self.module, opt=opt, keep=keep, whole=config._state.perf_map)
         if config._state.perf_map:
+            from steno.compiler import perf_map  # noqa: PLC0415 - on first need
+
             perf_map.record(linked, self.module, self.origin.func_name.replace("<unknown>", "op"))
         return linked
 

@@ -13,7 +13,7 @@ from typing import Any, final
 import numpy as np
 
 from steno.core.record import record
-from steno.core.sizes import extent, max_size
+from steno.core.sizes import extent, max_size, size_of
 from steno.ir.expr import Builder, Expr
 from steno.ir.index import Index
 
@@ -111,6 +111,23 @@ def slid(n: int, window: int, stride: int, padding: tuple[int, int], base: int, 
     """How often a window fits."""
     room = dilated(n, base) + padding[0] + padding[1] - dilated(window, dilation)
     return max_size(room // stride + 1, 0)
+
+
+def padtype_to_pads(
+    in_shape: Sequence[int], window_shape: Sequence[int], window_strides: Sequence[int], padding: Any
+) -> list[tuple[int, int]]:
+    """(low, high) of each axis for "VALID", "SAME" (the middle, the odd one behind) or "SAME_LOWER" (before). RuntimeError for others."""
+    kind = padding.upper() if isinstance(padding, str) else getattr(padding, "name", padding)
+    if kind == "VALID":
+        return [(0, 0)] * len(in_shape)
+    if kind not in ("SAME", "SAME_LOWER"):
+        raise RuntimeError(f"Unrecognized padding type: expected 'VALID', 'SAME', or 'SAME_LOWER', got {padding}.")
+    out = []
+    for n, k, s in zip(in_shape, window_shape, window_strides, strict=True):
+        total = max_size((-(-n // s) - 1) * s + k - n, 0) if s else 0
+        less, more = total // 2, total - total // 2
+        out.append((size_of(less), size_of(more)) if kind == "SAME" else (size_of(more), size_of(less)))
+    return out
 
 
 def axes_of(
