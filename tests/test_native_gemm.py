@@ -35,7 +35,7 @@ def product(a: np.ndarray, b: np.ndarray, layout: tuple[int, int]) -> np.ndarray
 def test_exact_on_integers(dtype, layout):
     rng = np.random.default_rng(0)
     shapes = [(m, n, k) for m, n in itertools.product(SIZES, SIZES) for k in rng.choice(DEPTHS, 3)]
-    shapes += [(1, 1030, 300), (1030, 1, 300), (13, 1030, 258), (205, 70, 40)]
+    shapes += [(1, 1030, 300), (1030, 1, 300), (13, 1030, 258), (205, 70, 40), (1, 1, 2048), (1, 1, 5000), (1, 1, 200_001)]
     with steno.enable_x64(True):
         for m, n, k in shapes:
             a, b = rng.integers(-8, 9, (m, k)), rng.integers(-8, 9, (k, n))
@@ -51,20 +51,24 @@ def other_product(
     """Of bytes, sums in int32; of int32, whose sums wrap around; of complex numbers with small integers as parts: and the exact result."""
     if dtypes[0].startswith("complex"):
         a, b = (rng.integers(-8, 9, s) + 1j * rng.integers(-8, 9, s) for s in ((m, k), (k, n)))
-    elif dtypes[0] == "int32":
+    elif dtypes[0] in ("int32", "int64"):
         a, b = rng.integers(-(2**31), 2**31, (m, k)), rng.integers(-(2**31), 2**31, (k, n))
+        if dtypes[0] == "int64":
+            a, b = a * 2**31 + a, b * 2**30 - b
     else:
         a, b = (rng.integers(np.iinfo(d).min, np.iinfo(d).max + 1, s) for d, s in zip(dtypes, ((m, k), (k, n)), strict=True))
     x, y = a.astype(dtypes[0]), b.astype(dtypes[1])
     x = np.ascontiguousarray(x.T) if layout[0] else x
     y = np.ascontiguousarray(y.T) if layout[1] else y
     contract = ((0 if layout[0] else 1,), (1 if layout[1] else 0,))
-    wanted = dtypes[0] if dtypes[0].startswith("complex") else "int32"
+    wanted = "int32" if dtypes in NARROW else dtypes[0]
     got = np.asarray(lax.dot_general(x, y, (contract, ((), ())), preferred_element_type=wanted))
     return got, (a @ b).astype(wanted)
 
 
-@pytest.mark.parametrize("dtypes", [*NARROW, ("int32", "int32"), ("complex64", "complex64"), ("complex128", "complex128")], ids="-".join)
+@pytest.mark.parametrize(
+    "dtypes", [*NARROW, ("int32", "int32"), ("int64", "int64"), ("complex64", "complex64"), ("complex128", "complex128")], ids="-".join
+)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_other_dtypes_are_exact(dtypes, layout):
     rng = np.random.default_rng(4)
@@ -103,7 +107,18 @@ def bits() -> str:
     rng = np.random.default_rng(2)
     h = hashlib.sha256()
     for dtype, (m, n, k) in itertools.product(
-        ("float32", "float64"), [(7, 9, 5), (64, 64, 64), (1, 300, 520), (300, 1, 520), (130, 70, 257), (260, 280, 300), (5, 2100, 40)]
+        ("float32", "float64"),
+        [
+            (7, 9, 5),
+            (64, 64, 64),
+            (1, 300, 520),
+            (300, 1, 520),
+            (130, 70, 257),
+            (260, 280, 300),
+            (5, 2100, 40),
+            (1, 1, 3000),
+            (1, 1, 200_001),
+        ],
     ):
         a, b = rng.normal(size=(m, k)).astype(dtype), rng.normal(size=(k, n)).astype(dtype)
         results = {product(a, b, layout).tobytes() for layout in LAYOUTS}

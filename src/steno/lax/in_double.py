@@ -36,12 +36,13 @@ def in_double(body: Function, *xs: Array) -> Any:
         return tuple(converted(v, dtype) for v in out) if isinstance(out, tuple) else converted(out, dtype)
 
 
-def with_derivatives(body: Function, *partials: Function | None, slow: Function | None = None) -> Function:
+def with_derivatives(body: Function, *partials: Function | None, slow: Function | None = None, own: bool = False) -> Function:
     """`body` as a function of arrays of one dtype and shape, its partial derivatives given: `partial(out, *xs)` in float64. None: the body
     is differentiated in the forward direction, so that derivatives of the derivative by that operand are of the forward mode only; `slow`:
-    what is differentiated in its stead, as the derivatives of a series may need more terms."""
+    what is differentiated in its stead, as the derivatives of a series may need more terms; `own`: the body takes the operands as they
+    are."""
 
-    compiled = jit(lambda *xs: in_double(body, *xs))
+    compiled = jit(body if own else lambda *xs: in_double(body, *xs))
 
     @custom_jvp
     def function(*xs: Array) -> Array:
