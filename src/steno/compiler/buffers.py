@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
+from steno.compiler.epilogues import computed_in_place, fuse
 from steno.compiler.graph import Constant, Graph, Input, Value
-from steno.compiler.loop_rewrites import stage_exprs
 from steno.compiler.schedule import Schedule
-from steno.ir.expr import topological
-from steno.ir.index import Index
-from steno.ir.loops import Buffer, Choice, CopyBuffer, Fixed, Kernel, Loop, Program, Row, Statement
+from steno.compiler.traffic import loads_of, uses
+from steno.ir.loops import Buffer, CallThen, CopyBuffer, Kernel, Program, Statement
 
 ALIGN = 64
 BRIEF = 16  # statements
@@ -34,37 +33,11 @@ Place = tuple[int, int, int, int]
 """offset, end, first and last statement"""
 
 
-def _loads(stage: Any) -> list[tuple[Buffer, Index]]:
-    return [(e.attr[0], e.attr[1]) for e in topological(stage_exprs(stage)) if e.op == "load"]
-
-
-def uses(statement: Statement) -> tuple[set[Buffer], set[Buffer]]:
-    """The buffers a statement reads and writes."""
-    if isinstance(statement, Kernel):
-        reads = {b for stage in statement.stages for b, _ in _loads(stage)}
-        writes = {s.buffer for stage in statement.stages for s in getattr(stage, "stores", ())}
-        return reads, writes
-    if isinstance(statement, CopyBuffer):
-        return {statement.source}, {statement.target}
-    if isinstance(statement, Loop):
-        reads = {a.buffer for a in (*statement.inputs, *statement.cond_inputs) if isinstance(a, Fixed | Row)}
-        writes = {a.buffer for a in statement.outputs if isinstance(a, Fixed | Row)} | {
-            b for pair in statement.carries for b in pair if b is not None
-        }
-        writes.add(statement.scratch)
-        if statement.flag is not None:
-            writes.add(statement.flag)
-        return reads | writes, writes
-    if isinstance(statement, Choice):
-        reads = {statement.index, statement.scratch, *(b for _, inputs in statement.branches for b in inputs)}
-        return reads, {statement.scratch, *statement.outputs}
-    return set(statement.buffers), set(statement.buffers)
-
-
 def assign(graph: Graph, schedule: Schedule, donated: frozenset[int] = frozenset(), carried: Sequence[tuple[int, int]] = ()) -> Assigned:
     """`donated`: inputs whose memory any fitting output may take over; `carried`: pairs (output, input), for a nested program."""
-    statements: list[Statement] = [s for step in schedule.steps for s in step.statements]
     inputs = tuple(schedule.buffers[v] for v in graph.inputs)
+    in_order: list[Statement] = [s for step in schedule.steps for s in step.statements]
+    statements = fuse(in_order, schedule.builder, {inputs[i] for i in donated})
     results: list[tuple[str, Any]] = []
     output_values: list[Value] = []
     for v in graph.outputs:
@@ -83,7 +56,8 @@ def assign(graph: Graph, schedule: Schedule, donated: frozenset[int] = frozenset
     aliases += tuple((o, i) for o, i in carried if _safe(statements, traffic, inputs[i], outputs[o]))
     taken = {outputs[o]: inputs[i] for o, i in aliases}
     kept = [k for k, s in enumerate(statements) if not (isinstance(s, CopyBuffer) and taken.get(s.target) is s.source)]
-    statements, traffic = [statements[k] for k in kept], [traffic[k] for k in kept]
+    statements = computed_in_place([statements[k] for k in kept], schedule.builder, {*inputs, *taken})
+    traffic = [uses(s) for s in statements]
     arena, offsets, total = _arena(statements, traffic)
     return Assigned(Program(inputs, outputs, arena, offsets, total, tuple(statements)), tuple(results), tuple(output_values), aliases)
 
@@ -161,10 +135,14 @@ def _safe(statements: Sequence[Statement], traffic: Sequence[tuple[set[Buffer], 
     s = statements[writes[0]]
     if isinstance(s, CopyBuffer):
         return True
+    if isinstance(s, CallThen):  # which may be under way in some rows when its kernel runs on others
+        if source in s.call.buffers or target in s.call.buffers:
+            return False
+        s = s.kernel
     if not isinstance(s, Kernel) or len(s.stages) != 1:
         return False
     (stage,) = s.stages
     if not s.outer and not getattr(stage, "vars", True):  # one point: it is read before it is written
         return True
     places = {x.offset for x in getattr(stage, "stores", ()) if x.buffer is target}
-    return len(places) == 1 and all(offset in places for b, offset in _loads(stage) if b is source)
+    return len(places) == 1 and all(offset in places for b, offset in loads_of(stage) if b is source)

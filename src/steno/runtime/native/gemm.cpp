@@ -46,6 +46,15 @@ struct Operand {
     int64_t offset, batch, row, col;
 };
 
+// What runs on each block of the result as soon as it is done; see gemm.h.
+struct Then {
+    StenoThen *run;
+    void **bufs;
+    int64_t points;  // of the kernel, in a row
+    bool columns;    // a block may be some of the columns
+    int64_t itemsize;
+};
+
 struct Job {
     int64_t code, batch, m, n, k;
     Operand lhs, rhs;
@@ -54,6 +63,7 @@ struct Job {
     int64_t tile;   // rows or columns a piece is a multiple of
     int64_t pieces; // in each product of the batch
     std::atomic<bool> *failed; // no memory for packed panels, on whatever thread
+    const Then *then;  // or null
 };
 
 template <class T>
@@ -112,38 +122,90 @@ void run_piece(const Job &j, int64_t batch, int64_t m0, int64_t m1, int64_t n0, 
 // here all the same (among a batch), it does so too.
 constexpr int64_t kTiny = 512, kShallow = 16;
 
+bool flushes(const Job &j) { return j.k > kShallow || j.m * j.n * j.k > kTiny; }
+
+constexpr int64_t kRows = 48, kColumns = 64;  // multiples of all register tiles
+
+// Blocks of the result that stay in the second-level cache until `then` has seen them.
+constexpr int64_t kBlockBytes = 1 << 20, kBlockColumns = 1024;
+
+// A piece in such blocks.
+void run_then(const Job &j, int64_t batch, int64_t m0, int64_t m1, int64_t n0, int64_t n1) {
+    const Then &t = *j.then;
+    int64_t elements = kBlockBytes / t.itemsize, width = n1 - n0, tile = j.n == 1 ? kColumns : kRows;
+    if (t.columns && j.n > 1) width = std::min(width, std::max(kBlockColumns, elements / (m1 - m0) / kColumns * kColumns));
+    int64_t height = std::max(int64_t(1), elements / width / tile) * tile;
+    for (int64_t x = n0; x < n1; x += width)
+        for (int64_t y = m0; y < m1; y += height) {
+            int64_t right = std::min(n1, x + width), below = std::min(m1, y + height);
+            {
+                std::optional<steno::FlushSubnormals> flush;
+                if (flushes(j)) flush.emplace();
+                run_piece(j, batch, y, below, x, right);
+            }
+            if (j.n == 1)
+                t.run(t.bufs, batch, batch + 1, y, below);
+            else
+                t.run(t.bufs, (batch * j.m + y) * t.points, (batch * j.m + below) * t.points, x, right);
+        }
+}
+
+// Whole products, as many as make one block.
+void run_products_then(const Job &j, int64_t begin, int64_t end) {
+    const Then &t = *j.then;
+    int64_t rows = j.n == 1 ? 1 : j.m, count = std::max(int64_t(1), kBlockBytes / t.itemsize / (j.m * j.n));
+    for (int64_t last; begin < end; begin = last) {
+        last = std::min(end, begin + count);
+        {
+            std::optional<steno::FlushSubnormals> flush;
+            if (flushes(j)) flush.emplace();
+            for (int64_t batch = begin; batch < last; ++batch) run_piece(j, batch, 0, j.m, 0, j.n);
+        }
+        t.run(t.bufs, begin * rows * t.points, last * rows * t.points, 0, j.n == 1 ? j.m : j.n);
+    }
+}
+
 void run_range(void **bufs, int64_t begin, int64_t end) {
     const Job &j = *static_cast<const Job *>(bufs[0]);
+    if (j.then && j.pieces == 1 && j.batch > 1) return run_products_then(j, begin, end);
+    auto run = j.then ? run_then : run_piece;
     std::optional<steno::FlushSubnormals> flush;
-    if (j.k > kShallow || j.m * j.n * j.k > kTiny) flush.emplace();
+    if (!j.then && flushes(j)) flush.emplace();
     int64_t pieces = j.pieces, extent = j.by_rows ? j.m : j.n;
     while (begin < end) {
         int64_t batch = begin / pieces, first = begin % pieces;
         int64_t last = std::min(pieces, first + (end - begin));
         int64_t x0 = first * j.tile, x1 = std::min(extent, last * j.tile);
         if (j.by_rows)
-            run_piece(j, batch, x0, x1, 0, j.n);
+            run(j, batch, x0, x1, 0, j.n);
         else
-            run_piece(j, batch, 0, j.m, x0, x1);
+            run(j, batch, 0, j.m, x0, x1);
         begin += last - first;
     }
 }
 
-}  // namespace
-
-extern "C" int32_t steno_gemm(void **bufs, const int64_t *meta) {
+int32_t multiply(void **bufs, const int64_t *meta, const Then *then, double then_work) {
     std::atomic<bool> failed{false};
-    Job j{meta[0], meta[1], meta[2], meta[3], meta[4], {meta[5], meta[6], meta[7], meta[8]}, {meta[9], meta[10], meta[11], meta[12]}, bufs[0], bufs[1], bufs[2], true, 1, 1, &failed};
+    Job j{meta[0], meta[1], meta[2], meta[3], meta[4], {meta[5], meta[6], meta[7], meta[8]}, {meta[9], meta[10], meta[11], meta[12]}, bufs[0], bufs[1], bufs[2], true, 1, 1, &failed, then};
     if (!j.batch || !j.m || !j.n) return steno::kOk;
-    constexpr int64_t kRows = 48, kColumns = 64;  // multiples of all register tiles
-    j.by_rows = (j.m + kRows - 1) / kRows >= (j.n + kColumns - 1) / kColumns;
-    j.tile = j.by_rows ? kRows : kColumns;
+    j.by_rows = (then && !then->columns) || (j.m + kRows - 1) / kRows >= (j.n + kColumns - 1) / kColumns;
+    j.tile = j.by_rows && j.n > 1 ? kRows : kColumns;
     j.pieces = ((j.by_rows ? j.m : j.n) + j.tile - 1) / j.tile;
     void *job = &j;
     int64_t total = j.batch * j.pieces;
-    double work = double(j.batch) * double(j.m) * double(j.n) * double(j.k + 8);
+    double work = double(j.batch) * double(j.m) * double(j.n) * double(j.k + 8) + then_work;
     // Each thread gets a few large pieces.
     int64_t grain = work < steno::kParallelWork ? total : std::max<int64_t>(1, total / (2 * std::max(1, steno::num_threads())));
     steno_parallel_for(run_range, &job, total, grain);
     return failed.load() ? steno::kOutOfMemory : steno::kOk;
+}
+
+}  // namespace
+
+extern "C" int32_t steno_gemm(void **bufs, const int64_t *meta) { return multiply(bufs, meta, nullptr, 0); }
+
+extern "C" int32_t steno_gemm_then(void **bufs, const int64_t *meta, StenoThen *run, void **then_bufs) {
+    constexpr double kWorkInNanosecond = steno::kParallelWork / 20000;
+    Then then{run, then_bufs, meta[13], meta[14] != 0, meta[15]};
+    return multiply(bufs, meta, &then, double(meta[16]) * kWorkInNanosecond);
 }
