@@ -297,7 +297,7 @@ def _check_kernel(kernel: Kernel, olds: dict[Buffer, Buffer], where: str) -> Non
 def _check_then(s: CallThen, where: str) -> None:
     """The kernel runs on rows that are done while the call computes others: it keeps off those, and off what the call reads."""
     for b in accesses(s.kernel).writes:
-        if b in s.call.buffers[:2]:
+        if b in s.call.buffers and b is not s.result:
             _invalid(where, f"writes {b.name}, which the call reads")
     extents = [v.extent for v in s.kernel.outer]
     if math.prod(extents) % s.rows:

@@ -411,7 +411,7 @@ class _Emitter:
         return meta
 
     def call_then(self, s: CallThen) -> None:
-        """The numbers that the function knows the kernel by follow those of the call."""
+        """The numbers that the function knows the kernel by come before those of the call (`then.h`)."""
         spans = s.by_columns and s.columns > SPAN_UNIT
         name, buffers, units = self.code(s.kernel, Then.SPANS if spans else Then.ROWS)
         if not units:
@@ -425,7 +425,7 @@ class _Emitter:
         symbol = f"{s.call.symbol}_then"
         self.imports.add(symbol)
         self.declarations.add(symbol, "i32", ("ptr", "ptr", "ptr", "ptr"))
-        meta = self.meta((*s.call.meta, s.points, int(spans), s.result.dtype.itemsize, round(s.kernel.cost)))
+        meta = self.meta((s.points, int(spans), s.result.dtype.itemsize, round(s.kernel.cost), *s.call.meta))
         self.check(self.op(f"call i32 @{symbol}(ptr {table}, ptr {meta}, ptr @{name}, ptr {own})"))
 
     def host(self, call: HostCall) -> None:

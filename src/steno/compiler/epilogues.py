@@ -14,11 +14,12 @@ from typing import Any
 
 from steno.compiler.emit_tiles import crosses
 from steno.compiler.loop_rewrites import replace_buffer, split
-from steno.compiler.traffic import loads_of, uses
+from steno.compiler.traffic import PRODUCTS, loads_of, uses
 from steno.core.record import replace
 from steno.ir.expr import Builder, topological
 from steno.ir.index import Index, var
 from steno.ir.loops import Buffer, CallThen, Kernel, LibraryCall, MapStage, Statement
+from steno.ops.convolution import features_in_rows
 
 PIECES = 8  # of a product that is cut by rows although it has more columns
 
@@ -46,7 +47,7 @@ def fuse(statements: Sequence[Statement], b: Builder, donated: Set[Buffer]) -> l
                     break
         for t in reads | writes:
             fresh.pop(t, None)
-        if isinstance(s, LibraryCall) and s.symbol == "steno_gemm":
+        if isinstance(s, LibraryCall) and s.symbol in PRODUCTS:
             fresh[s.buffers[2]] = j
     return [s for s in out if s is not None]
 
@@ -70,18 +71,21 @@ def _meeting(traffic: Sequence[tuple[set[Buffer], set[Buffer]]], i: int, j: int)
 
 def _together(b: Builder, call: LibraryCall, kernel: Kernel) -> CallThen | None:
     """The kernel on the rows of the product, if it is one that reads it so."""
-    _, batch, m, n, *_ = call.meta
-    rows, columns = (batch, m) if n == 1 else (batch * m, n)
     result = call.buffers[2]
-    if columns == 1 or result.size != rows * columns:
+    if call.symbol == "steno_conv":
+        columns = features_in_rows(call.meta)
+        rows, cut_by_columns = result.size // max(columns, 1), False
+    else:
+        _, batch, m, n, *_ = call.meta
+        rows, columns = (batch, m) if n == 1 else (batch * m, n)
+        cut_by_columns = n == 1 or 4 * m < 3 * n and batch * m < 48 * PIECES
+    if columns <= 1 or result.size != rows * columns:
         return None
     found = _by_rows(b, kernel, result, columns)
     if found is None or not _stays_in_rows(found, result, rows, columns):
         return None
     out = CallThen(call, found, rows, columns)
-    if not out.by_columns and (n == 1 or 4 * m < 3 * n and batch * m < 48 * PIECES):
-        return None
-    return out
+    return out if out.by_columns or not cut_by_columns else None
 
 
 def _by_rows(b: Builder, kernel: Kernel, result: Buffer, columns: int) -> Kernel | None:
@@ -141,7 +145,7 @@ def computed_in_place(statements: Sequence[Statement], b: Builder, barred: Conta
         if isinstance(s, CallThen) and s.result.kind == "arena" and touched[s.result] == [k]:
             for y in uses(s.kernel)[1]:
                 if y not in barred and y not in s.call.buffers and touched[y][0] == k and _replaces(s, y):
-                    call = replace(s.call, buffers=(*s.call.buffers[:2], y))
+                    call = replace(s.call, buffers=(*s.call.buffers[:2], y, *s.call.buffers[3:]))
                     out[k] = replace(s, call=call, kernel=replace_buffer(b, s.kernel, s.result, y))
                     break
     return out

@@ -9,6 +9,8 @@ from steno.ir.expr import topological
 from steno.ir.index import Index
 from steno.ir.loops import Buffer, CallThen, Choice, CopyBuffer, Fixed, Kernel, LibraryCall, Loop, Row, Statement
 
+PRODUCTS = frozenset(("steno_gemm", "steno_conv"))  # of two operands: the result, and a convolution's scratch, come behind them
+
 
 def loads_of(stage: Any) -> list[tuple[Buffer, Index]]:
     return [(e.attr[0], e.attr[1]) for e in topological(stage_exprs(stage)) if e.op == "load"]
@@ -37,6 +39,6 @@ def uses(statement: Statement) -> tuple[set[Buffer], set[Buffer]]:
     if isinstance(statement, Choice):
         reads = {statement.index, statement.scratch, *(b for _, inputs in statement.branches for b in inputs)}
         return reads, {statement.scratch, *statement.outputs}
-    if isinstance(statement, LibraryCall) and statement.symbol == "steno_gemm":
+    if isinstance(statement, LibraryCall) and statement.symbol in PRODUCTS:
         return set(statement.buffers[:2]), set(statement.buffers[2:])
     return set(statement.buffers), set(statement.buffers)

@@ -332,11 +332,27 @@ def plan(g: Geometry, dtype: Any) -> Plan:
         meta += [dtype.itemsize, rank, *(v for d in range(rank) for v in (g.lhs[d], padded[d], low[d]))]
     meta += [len(programs), len(g.axes)]
     for lhs0, out0, rows, taps in programs:
-        row = max(rows, key=lambda r: (r[1] == 1 and r[0] >= 12, r[0]) if by_positions else r[0])
+        if by_positions:
+            row = max(rows, key=lambda r: (r[1] == 1 and r[0] >= 12, r[0]))
+        else:  # neighbours in the result, if tiles are not much lower so
+            least = 0.75 * max(_height(r[0]) for r in rows)
+            row = min((r for r in rows if _height(r[0]) >= least), key=lambda r: r[2])
         meta += [lhs0, out0, len(rows), *(v for r in rows if r is not row for v in r), *row]
         for pairs in taps:
             meta += [len(pairs), *(v for pair in pairs for v in pair)]
     return Plan(tuple(meta), tuple(padded) if pads else None)
+
+
+def features_in_rows(meta: Sequence[int]) -> int:
+    """The number of features by a plan if they are the last axis of the result, which is computed in order; 0 otherwise."""
+    groups, features, apart, pads = meta[2], meta[6], meta[8], meta[12]
+    phases, _, _, _, axes, *rest = meta[13 + (2 + 3 * meta[14] if pads else 0) :]
+    return features if groups == phases == apart == 1 and rest[3 * axes - 1] == features else 0
+
+
+def _height(count: int) -> int:
+    """Of the tiles that an axis is cut into, of twelve rows at most."""
+    return -(-count // -(-count // 12))
 
 
 def _lanes_are_positions(features: int, features_are_neighbours: bool, count: int, step: int, out_step: int) -> bool:

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <optional>
 #include <vector>
 
 #include "executable.h"
 #include "fp_state.h"
 #include "multiply_add.h"
+#include "then.h"
 #include "threads.h"
 #include "vectors.h"
 
@@ -39,9 +41,16 @@ struct ConvJob {
     const void *lhs, *rhs;
     void *out;
     std::atomic<bool> *failed;  // no memory, on whatever thread
+    const steno::Then *then;    // what runs on each block of the result, or null
 };
 
 // Results with the same taps (there are several such sets only where lhs is dilated).
+// A piece of the row axis.
+struct ConvTile {
+    int64_t lhs, out, c;  // `c`: where it goes, relative to the piece's place
+    int rows;
+};
+
 struct ConvPhase {
     int64_t lhs0, out0;
     std::vector<ConvAxis> axes;  // outer ones
@@ -50,6 +59,22 @@ struct ConvPhase {
     int64_t k;                        // taps times channels
     int64_t height, across, tiles;    // rows of a tile, tiles along the row axis, tiles in all
     int64_t chunk, chunks, columns, column_pieces;  // tiles and features of a piece
+
+    // The tiles of a piece, in order.
+    void tiles_of(int64_t piece, std::vector<ConvTile> &to) const {
+        to.clear();
+        for (int64_t t = piece * chunk, last = std::min(tiles, t + chunk); t < last; ++t) {
+            int64_t row = t % across * height, rest = t / across;
+            ConvTile tile{lhs0 + row * row_lhs, out0 + row * row_out, 0, int(std::min(height, rows - row))};
+            for (auto axis = axes.rbegin(); axis != axes.rend(); ++axis) {
+                int64_t i = rest % axis->count;
+                rest /= axis->count;
+                tile.lhs += i * axis->lhs;
+                tile.out += i * axis->out;
+            }
+            to.push_back(tile);
+        }
+    }
 
     // The offsets of k0 .. k0 + count in lhs and rhs.
     void offsets(const ConvJob &j, int64_t k0, int64_t count, int64_t *lhs_at, int64_t *rhs_at) const {
@@ -68,12 +93,6 @@ struct ConvPhase {
             }
         }
     }
-};
-
-// A piece of the row axis.
-struct ConvTile {
-    int64_t lhs, out, c;  // `c`: where it goes, relative to the piece's place
-    int rows;
 };
 
 // ---- the kernels, for each instruction set
@@ -159,25 +178,11 @@ bool vectorised(const ConvJob &j, const ConvPhase &p, const T *lhs, const T *rhs
 }
 
 template <class T>
-void run_piece(const ConvJob &j, const ConvPhase &p, int64_t group, int64_t chunk, int64_t column) {
+void run_piece(const ConvJob &j, const ConvPhase &p, int64_t group, int64_t column, std::vector<ConvTile> &tiles) {
     int64_t n0 = column * p.columns, n = std::min(p.columns, j.features - n0);
     const T *lhs = static_cast<const T *>(j.lhs) + group * j.lhs_group;
     const T *rhs = static_cast<const T *>(j.rhs) + group * j.rhs_group + n0 * j.rhs_feature;
     T *out = static_cast<T *>(j.out) + group * j.out_group + n0 * j.out_feature;
-    int64_t first = chunk * p.chunk, last = std::min(p.tiles, first + p.chunk);
-    std::vector<ConvTile> tiles;
-    tiles.reserve(size_t(last - first));
-    for (int64_t t = first; t < last; ++t) {
-        int64_t row = t % p.across * p.height, rest = t / p.across;
-        ConvTile tile{p.lhs0 + row * p.row_lhs, p.out0 + row * p.row_out, 0, int(std::min(p.height, p.rows - row))};
-        for (auto axis = p.axes.rbegin(); axis != p.axes.rend(); ++axis) {
-            int64_t i = rest % axis->count;
-            rest /= axis->count;
-            tile.lhs += i * axis->lhs;
-            tile.out += i * axis->out;
-        }
-        tiles.push_back(tile);
-    }
     if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>) {
         if (!p.k)
             clear(j, p, n, out, tiles);
@@ -188,27 +193,45 @@ void run_piece(const ConvJob &j, const ConvPhase &p, int64_t group, int64_t chun
     }
 }
 
+// The positions of a piece in runs of neighbours, the features being those of a row.
+void run_then(const ConvJob &j, const ConvPhase &p, int64_t column, const std::vector<ConvTile> &tiles) {
+    int64_t n0 = column * p.columns, n1 = std::min(j.features, n0 + p.columns), begin = tiles.front().out / j.features, end = begin;
+    for (const ConvTile &t : tiles) {
+        int64_t at = t.out / j.features;
+        if (at != end) {
+            (*j.then)(begin, end - begin, n0, n1);
+            begin = at;
+        }
+        end = at + t.rows;
+    }
+    (*j.then)(begin, end - begin, n0, n1);
+}
+
 void run_range(void **bufs, int64_t begin, int64_t end) {
     const ConvJob &j = *static_cast<const ConvJob *>(bufs[0]);
     const ConvPhase &p = *static_cast<const ConvPhase *>(bufs[1]);
-    steno::FlushSubnormals flush;
+    std::vector<ConvTile> tiles;
     for (int64_t i = begin; i < end; ++i) {
         int64_t column = i % p.column_pieces, chunk = i / p.column_pieces % p.chunks, group = i / p.column_pieces / p.chunks;
+        p.tiles_of(chunk, tiles);
+        std::optional<steno::FlushSubnormals> flush(std::in_place);
         switch (j.code) {
-            case 0: run_piece<float>(j, p, group, chunk, column); break;
-            case 1: run_piece<double>(j, p, group, chunk, column); break;
-            case 2: run_piece<std::complex<float>>(j, p, group, chunk, column); break;
-            case 3: run_piece<std::complex<double>>(j, p, group, chunk, column); break;
-            case 4: run_piece<int8_t>(j, p, group, chunk, column); break;
-            case 5: run_piece<int16_t>(j, p, group, chunk, column); break;
-            case 6: run_piece<int32_t>(j, p, group, chunk, column); break;
-            case 7: run_piece<int64_t>(j, p, group, chunk, column); break;
-            case 8: run_piece<uint8_t>(j, p, group, chunk, column); break;
-            case 9: run_piece<uint16_t>(j, p, group, chunk, column); break;
-            case 10: run_piece<uint32_t>(j, p, group, chunk, column); break;
-            case 11: run_piece<uint64_t>(j, p, group, chunk, column); break;
-            case 12: run_piece<bool>(j, p, group, chunk, column); break;
+            case 0: run_piece<float>(j, p, group, column, tiles); break;
+            case 1: run_piece<double>(j, p, group, column, tiles); break;
+            case 2: run_piece<std::complex<float>>(j, p, group, column, tiles); break;
+            case 3: run_piece<std::complex<double>>(j, p, group, column, tiles); break;
+            case 4: run_piece<int8_t>(j, p, group, column, tiles); break;
+            case 5: run_piece<int16_t>(j, p, group, column, tiles); break;
+            case 6: run_piece<int32_t>(j, p, group, column, tiles); break;
+            case 7: run_piece<int64_t>(j, p, group, column, tiles); break;
+            case 8: run_piece<uint8_t>(j, p, group, column, tiles); break;
+            case 9: run_piece<uint16_t>(j, p, group, column, tiles); break;
+            case 10: run_piece<uint32_t>(j, p, group, column, tiles); break;
+            case 11: run_piece<uint64_t>(j, p, group, column, tiles); break;
+            case 12: run_piece<bool>(j, p, group, column, tiles); break;
         }
+        flush.reset();
+        if (j.then) run_then(j, p, column, tiles);
     }
 }
 
@@ -294,19 +317,18 @@ void cut(const ConvJob &j, ConvPhase &p) {
     p.across = (p.rows + p.height - 1) / p.height;
     p.tiles = p.across;
     for (const ConvAxis &a : p.axes) p.tiles *= a.count;
-    p.columns = std::min<int64_t>(j.features, 512);
+    p.columns = j.then && !j.then->by_columns ? j.features : std::min<int64_t>(j.features, 512);
     // Each piece packs its weights, so pieces are large; but the memory for a piece that is computed aside stays in the caches.
     int64_t threads = steno::num_threads(), wanted = std::max<int64_t>(1, (int64_t(1) << 16) / (p.columns * p.height));
     int64_t share = (p.tiles * j.groups + 2 * threads - 1) / (2 * threads);
     p.chunk = std::max<int64_t>(1, std::min({wanted, share, p.tiles}));
     p.chunks = (p.tiles + p.chunk - 1) / p.chunk;
-    if (p.chunks * j.groups < threads) p.columns = std::min(p.columns, ((j.features + threads - 1) / threads + 31) / 32 * 32);
+    int64_t least = j.then ? j.then->by_columns ? 64 : j.features : 32;
+    if (p.chunks * j.groups < threads) p.columns = std::min(p.columns, ((j.features + threads - 1) / threads + least - 1) / least * least);
     p.column_pieces = (j.features + p.columns - 1) / p.columns;
 }
 
-}  // namespace
-
-extern "C" int32_t steno_conv(void **bufs, const int64_t *meta) {
+int32_t convolve(void **bufs, const int64_t *meta, const steno::Then *then) {
     std::atomic<bool> failed{false};
     Reader read{meta};
     ConvJob j;
@@ -315,7 +337,7 @@ extern "C" int32_t steno_conv(void **bufs, const int64_t *meta) {
         *field = read();
     if (!j.features) return steno::kOk;
     bool padded = read();
-    j.lhs = bufs[0], j.rhs = bufs[1], j.out = bufs[2], j.failed = &failed;
+    j.lhs = bufs[0], j.rhs = bufs[1], j.out = bufs[2], j.failed = &failed, j.then = then;
     if (padded) {
         pad(read, bufs[0], bufs[3]);
         j.lhs = bufs[3];
@@ -344,8 +366,17 @@ extern "C" int32_t steno_conv(void **bufs, const int64_t *meta) {
         cut(j, p);
         void *job[] = {&j, &p};
         int64_t pieces = p.column_pieces * p.chunks * j.groups;
-        double work = double(p.tiles) * double(p.height) * double(j.groups) * double(j.features) * double(p.k + 8);
+        double work = double(p.tiles) * double(p.height) * double(j.groups) * double(j.features) * double(p.k + 8) + (then ? then->work : 0);
         steno_parallel_for(run_range, job, pieces, grain_for(work, pieces));
     }
     return failed.load() ? steno::kOutOfMemory : steno::kOk;
+}
+
+}  // namespace
+
+extern "C" int32_t steno_conv(void **bufs, const int64_t *meta) { return convolve(bufs, meta, nullptr); }
+
+extern "C" int32_t steno_conv_then(void **bufs, const int64_t *meta, StenoThen *run, void **then_bufs) {
+    steno::Then then(run, then_bufs, meta);
+    return convolve(bufs, meta + steno::kThenMeta, &then);
 }

@@ -10,6 +10,7 @@
 #include "executable.h"
 #include "fp_state.h"
 #include "multiply_add.h"
+#include "then.h"
 #include "threads.h"
 #include "vectors.h"
 
@@ -46,15 +47,6 @@ struct Operand {
     int64_t offset, batch, row, col;
 };
 
-// What runs on each block of the result as soon as it is done; see gemm.h.
-struct Then {
-    StenoThen *run;
-    void **bufs;
-    int64_t points;  // of the kernel, in a row
-    bool columns;    // a block may be some of the columns
-    int64_t itemsize;
-};
-
 struct Job {
     int64_t code, batch, m, n, k;
     Operand lhs, rhs;
@@ -63,7 +55,7 @@ struct Job {
     int64_t tile;   // rows or columns a piece is a multiple of
     int64_t pieces; // in each product of the batch
     std::atomic<bool> *failed; // no memory for packed panels, on whatever thread
-    const Then *then;  // or null
+    const steno::Then *then;  // what runs on each block of the result, or null
 };
 
 template <class T>
@@ -131,9 +123,9 @@ constexpr int64_t kBlockBytes = 1 << 20, kBlockColumns = 1024;
 
 // A piece in such blocks.
 void run_then(const Job &j, int64_t batch, int64_t m0, int64_t m1, int64_t n0, int64_t n1) {
-    const Then &t = *j.then;
-    int64_t elements = kBlockBytes / t.itemsize, width = n1 - n0, tile = j.n == 1 ? kColumns : kRows;
-    if (t.columns && j.n > 1) width = std::min(width, std::max(kBlockColumns, elements / (m1 - m0) / kColumns * kColumns));
+    const steno::Then &then = *j.then;
+    int64_t elements = kBlockBytes / then.itemsize, width = n1 - n0, tile = j.n == 1 ? kColumns : kRows;
+    if (then.by_columns && j.n > 1) width = std::min(width, std::max(kBlockColumns, elements / (m1 - m0) / kColumns * kColumns));
     int64_t height = std::max(int64_t(1), elements / width / tile) * tile;
     for (int64_t x = n0; x < n1; x += width)
         for (int64_t y = m0; y < m1; y += height) {
@@ -144,16 +136,16 @@ void run_then(const Job &j, int64_t batch, int64_t m0, int64_t m1, int64_t n0, i
                 run_piece(j, batch, y, below, x, right);
             }
             if (j.n == 1)
-                t.run(t.bufs, batch, batch + 1, y, below);
+                then(batch, 1, y, below);
             else
-                t.run(t.bufs, (batch * j.m + y) * t.points, (batch * j.m + below) * t.points, x, right);
+                then(batch * j.m + y, below - y, x, right);
         }
 }
 
 // Whole products, as many as make one block.
 void run_products_then(const Job &j, int64_t begin, int64_t end) {
-    const Then &t = *j.then;
-    int64_t rows = j.n == 1 ? 1 : j.m, count = std::max(int64_t(1), kBlockBytes / t.itemsize / (j.m * j.n));
+    const steno::Then &then = *j.then;
+    int64_t rows = j.n == 1 ? 1 : j.m, count = std::max(int64_t(1), kBlockBytes / then.itemsize / (j.m * j.n));
     for (int64_t last; begin < end; begin = last) {
         last = std::min(end, begin + count);
         {
@@ -161,7 +153,7 @@ void run_products_then(const Job &j, int64_t begin, int64_t end) {
             if (flushes(j)) flush.emplace();
             for (int64_t batch = begin; batch < last; ++batch) run_piece(j, batch, 0, j.m, 0, j.n);
         }
-        t.run(t.bufs, begin * rows * t.points, last * rows * t.points, 0, j.n == 1 ? j.m : j.n);
+        then(begin * rows, (last - begin) * rows, 0, j.n == 1 ? j.m : j.n);
     }
 }
 
@@ -184,16 +176,16 @@ void run_range(void **bufs, int64_t begin, int64_t end) {
     }
 }
 
-int32_t multiply(void **bufs, const int64_t *meta, const Then *then, double then_work) {
+int32_t multiply(void **bufs, const int64_t *meta, const steno::Then *then) {
     std::atomic<bool> failed{false};
     Job j{meta[0], meta[1], meta[2], meta[3], meta[4], {meta[5], meta[6], meta[7], meta[8]}, {meta[9], meta[10], meta[11], meta[12]}, bufs[0], bufs[1], bufs[2], true, 1, 1, &failed, then};
     if (!j.batch || !j.m || !j.n) return steno::kOk;
-    j.by_rows = (then && !then->columns) || (j.m + kRows - 1) / kRows >= (j.n + kColumns - 1) / kColumns;
+    j.by_rows = (then && !then->by_columns) || (j.m + kRows - 1) / kRows >= (j.n + kColumns - 1) / kColumns;
     j.tile = j.by_rows && j.n > 1 ? kRows : kColumns;
     j.pieces = ((j.by_rows ? j.m : j.n) + j.tile - 1) / j.tile;
     void *job = &j;
     int64_t total = j.batch * j.pieces;
-    double work = double(j.batch) * double(j.m) * double(j.n) * double(j.k + 8) + then_work;
+    double work = double(j.batch) * double(j.m) * double(j.n) * double(j.k + 8) + (then ? then->work : 0);
     // Each thread gets a few large pieces.
     int64_t grain = work < steno::kParallelWork ? total : std::max<int64_t>(1, total / (2 * std::max(1, steno::num_threads())));
     steno_parallel_for(run_range, &job, total, grain);
@@ -202,10 +194,9 @@ int32_t multiply(void **bufs, const int64_t *meta, const Then *then, double then
 
 }  // namespace
 
-extern "C" int32_t steno_gemm(void **bufs, const int64_t *meta) { return multiply(bufs, meta, nullptr, 0); }
+extern "C" int32_t steno_gemm(void **bufs, const int64_t *meta) { return multiply(bufs, meta, nullptr); }
 
 extern "C" int32_t steno_gemm_then(void **bufs, const int64_t *meta, StenoThen *run, void **then_bufs) {
-    constexpr double kWorkInNanosecond = steno::kParallelWork / 20000;
-    Then then{run, then_bufs, meta[13], meta[14] != 0, meta[15]};
-    return multiply(bufs, meta, &then, double(meta[16]) * kWorkInNanosecond);
+    steno::Then then(run, then_bufs, meta);
+    return multiply(bufs, meta + steno::kThenMeta, &then);
 }
