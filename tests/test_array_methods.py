@@ -177,6 +177,8 @@ def test_rank_promotion() -> None:
     with steno.numpy_rank_promotion("raise"):
         with pytest.raises(ValueError, match="rank"):
             m + F
+        with pytest.raises(TypeError, match=r"add got incompatible shapes for broadcasting: \(2, 3\), \(4,\)"):
+            m + jnp.ones(4)
         assert (m + 1.0).shape == (2, 3) and (m + jnp.float32(1)).shape == (2, 3)
     with steno.numpy_rank_promotion("warn"):
         for _ in range(2):

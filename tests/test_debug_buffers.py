@@ -59,10 +59,12 @@ def test_intermediates_that_overlap_are_found():
     program = good.program
     check_plan(program)
     wrong = 0
-    for k, offset in enumerate(program.offsets):
-        for other in set(program.offsets) - {offset}:
-            offsets = (*program.offsets[:k], other, *program.offsets[k + 1 :])
-            moved = replace(program, offsets=offsets)
+    places = list(zip(program.lenders or (None,) * len(program.arena), program.offsets, strict=True))
+    assert any(lender for lender, _ in places) and any(lender is None for lender, _ in places)
+    for k, place in enumerate(places):
+        for other in set(places) - {place}:
+            lenders, offsets = zip(*places[:k], other, *places[k + 1 :], strict=True)
+            moved = replace(program, offsets=offsets, lenders=lenders)
             try:
                 check_plan(moved)
             except InvalidPlan as err:
@@ -110,6 +112,71 @@ def test_a_wrong_plan_that_runs_gives_no_plausible_numbers():
             assert np.array_equal(run(program, [x])[1], x)  # which nobody would notice
             with pytest.raises(InvalidPlan, match=r"a \(alive in statements \(0, 3\)\).*overlap"):
                 check_plan(program)
+
+
+TAKING_OVER = """program arena 64
+input x float32[4]
+output y float32[4]
+output z float32[4]
+arena a float32[4] @ 0
+arena b float32[4] @ 0{lender}
+kernel first cost 1.0
+  map i:4
+    %0 = load float32 x[i]
+    a[i] = %0
+kernel second cost 1.0
+  map i:4
+    %0 = load float32 a[{read}]
+    %1 = add float32 %0 %0
+    b[i] = %1
+kernel third cost 1.0
+  map i:4
+    %0 = load float32 b[i]
+    %1 = load float32 {other}[i]
+    %2 = add float32 %0 %1
+    y[i] = %2
+kernel last cost 1.0
+  map i:4
+    %0 = load float32 {late}[i]
+    z[i] = %0
+"""
+
+
+@pytest.mark.parametrize(
+    ("places", "why"),
+    [
+        ({}, None),
+        ({"read": "-1*i + 3"}, "another one writes"),
+        ({"other": "a"}, "overlap"),
+        ({"lender": " of y"}, None),
+        ({"lender": " of z"}, None),
+        ({"lender": " of z", "late": "b"}, None),
+        ({"lender": " of y", "late": "b"}, "overlap"),
+    ],
+)
+def test_memory_is_taken_over_and_lent_only_where_that_is_safe(places, why):
+    text = TAKING_OVER.format(**{"lender": "", "read": "i", "other": "x", "late": "x", **places})
+    program = parse(text)
+    assert show(program) == text
+    check(program)
+    if why is not None:
+        with pytest.raises(InvalidPlan, match=why):
+            check_plan(program)
+        return
+    check_plan(program)
+    x = np.arange(4, dtype=np.float32)
+    filled = poisoned(program)
+    for y, z in (run(filled, [x]), Code(filled, host_target())([x])):
+        np.testing.assert_array_equal(y, 3 * x)
+        np.testing.assert_array_equal(z, 2 * x if places.get("late") == "b" else x)
+
+
+def test_an_input_takes_over_no_memory_that_is_lent():
+    program = parse(TAKING_OVER.format(lender=" of y", read="i", other="x", late="x"))
+    with pytest.raises(InvalidPlan, match="is an input's memory"):
+        check_plan(program, [(0, 0)])
+    with pytest.raises(InvalidProgram, match="no aligned output"):
+        check(replace(program, lenders=(None, program.inputs[0])))
 
 
 def test_an_arena_that_is_too_small_is_found():

@@ -398,6 +398,67 @@ def test_softmax_rows_with_local_memory(target):
 
 
 @targets
+@pytest.mark.parametrize("dtype", [F32, F64], ids=str)
+def test_quotients_by_one_divisor(target, dtype):
+    """Rows divided by a number each: as if every element were divided, also where there is no reciprocal to do it with."""
+    b, rng, fi = Builder(), np.random.default_rng(0), np.finfo(dtype)
+    special = [0.0, -0.0, np.inf, -np.inf, np.nan, fi.max, -fi.max, fi.tiny, -fi.tiny, fi.smallest_subnormal, 1e30, 1e-30, 2.0**-100]
+    divisors = [*special, -3.0, 1.0, 3.0, 2.0**20, 2.0**20 + 1, 2.0**-20, np.nextafter(dtype.type(1), 0), np.nextafter(dtype.type(2), 0)]
+    divisors = np.array([*divisors, *np.exp2(rng.uniform(-22, 22, 11))], dtype)
+    n, m = len(divisors), 512
+    data = (rng.standard_normal((n, m)) * np.exp2(rng.integers(-3, 4, (n, 1)) * rng.integers(0, 30, (n, 1)))).astype(dtype)
+    data[:, 100 : 100 + len(special)] = special
+    data[:, 200:300] = rng.integers(0, 2 ** (8 * dtype.itemsize) - 1, (n, 100), f"u{dtype.itemsize}").view(dtype)
+    i, v = LoopVar("i", n), LoopVar("v", m)
+    x, y, o = Buffer("x", dtype, n * m, "input"), Buffer("y", dtype, n, "input"), Buffer("o", dtype, n * m, "output")
+    e = b.div(b.load(x, var(i) * m + var(v)), b.load(y, var(i)))
+    with np.errstate(all="ignore"):
+        single(MapStage((v,), (Store(o, var(i) * m + var(v), e),)), {x: data.reshape(-1), y: divisors}, [o], [i], PARALLEL, target)
+
+
+@targets
+@pytest.mark.parametrize("dtype", [F32, F64], ids=str)
+@pytest.mark.parametrize("name", ["max", "min"])
+def test_extrema_of_rows_with_nan_and_zeros(target, dtype, name):
+    b, rng = Builder(), np.random.default_rng(0)
+    fold = Fold((b.const(-np.inf if name == "max" else np.inf, dtype),), (getattr(b, name)(b.acc(0, dtype), b.elt(0, dtype)),))
+    for m in (256, 300, BLOCK, BLOCK + 400):
+        data = rng.standard_normal((9, m)).astype(dtype)
+        data[1, m // 3] = np.nan
+        data[2, -1], data[2, 70] = -np.nan, np.nan
+        data[3:5] = (-1 if name == "max" else 1) * np.abs(data[3:5])
+        data[3, ::3], data[4, ::5], data[4, 9] = -0.0, 0.0, -0.0
+        data[5], data[6] = -0.0, np.inf
+        data[7] = fold.identity[0].attr
+        i, r = LoopVar("i", 9), LoopVar("r", m)
+        x, o = Buffer("x", dtype, 9 * m, "input"), Buffer("o", dtype, 9, "output")
+        stages = (
+            RowReduce(r, (b.load(x, var(i) * m + var(r)),), fold, ("best",)),
+            MapStage((), (Store(o, var(i), b.local("best", dtype)),)),
+        )
+        single(stages, {x: data.reshape(-1)}, [o], [i], PARALLEL, target)
+
+
+@targets
+def test_rows_ahead_are_fetched(target):
+    """Of what a kernel reads far from the caches the next row; never anything else."""
+    b = Builder()
+
+    def text(n, m):
+        i, r, w = LoopVar("i", n), LoopVar("r", m), LoopVar("w", m)
+        x, o = Buffer("x", F32, n * m, "input"), Buffer("o", F32, n * m, "output")
+        element = b.load(x, var(i) * m + var(r))
+        stages = (
+            RowReduce(r, (element,), _sum_fold(b, F32), ("total",)),
+            MapStage((w,), (Store(o, var(i) * m + var(w), b.sub(b.load(x, var(i) * m + var(w)), b.local("total", F32))),)),
+        )
+        return llvm(Program((x,), (o,), (), (), 0, (Kernel("k", (i,), stages, PARALLEL),)), target)
+
+    assert "call void @llvm.prefetch" in text(1024, 1024)
+    assert "prefetch" not in text(16, 1024) and "prefetch" not in text(1 << 16, 16)
+
+
+@targets
 def test_rare_code_is_skipped(target):
     """A region that only a rare lane needs is reached by a branch, and nodes of both sides are shared."""
     b = Builder()

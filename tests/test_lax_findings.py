@@ -32,6 +32,31 @@ def test_python_integers_of_any_size_are_converted() -> None:
         assert out.item() == want and out.dtype == dtype and not out.weak_type
 
 
+@pytest.mark.parametrize("bad", [(1.5, 2.0), "ab", (np.array([3, 1]),), 1.5, [[3]]], ids=str)
+def test_what_is_no_shape(bad: Any) -> None:
+    x = jnp.ones(3)
+    for f in (lax.reshape, jnp.reshape, lax.broadcast, jnp.broadcast_to, lambda x, s: lax.full(s, x[0]), lambda x, s: jnp.zeros(s)):
+        with pytest.raises(TypeError, match="Shapes must be 1D sequences of concrete values of integer type, got "):
+            f(x, bad)
+
+
+@pytest.mark.parametrize(
+    ("lhs_ragged", "groups", "contracted", "words"),
+    [
+        ([0, 1], [0], ([1], [1]), "exactly one lhs ragged dimension, got .0, 1."),
+        ([2], [0], ([1], [1]), "nonnegative and less than the number of axes of the lhs, got .2,. for 2 axes"),
+        ([0], [3], ([1], [1]), "rhs group dimension numbers must lie in .0, 3., got .3,."),
+        ([0], [1], ([1], [1]), "distinct from contracting and batch dimensions, got .1,. and .1,."),
+        ([0], [], ([1], [1]), "exactly one rhs group dimension when lhs ragged dimension is noncontracting, got .."),
+        ([1], [0], ([1], [1]), "zero group dimensions in the rhs when lhs ragged dimension is contracting or batch, got .0,."),
+    ],
+)
+def test_dimension_numbers_of_ragged_products(lhs_ragged: list[int], groups: list[int], contracted: Any, words: str) -> None:
+    numbers = lax.RaggedDotDimensionNumbers((contracted, ([], [])), lhs_ragged, groups)
+    with pytest.raises(TypeError, match=words):
+        lax.ragged_dot_general(jnp.ones((4, 3)), jnp.ones((2, 3, 5)), jnp.array([1, 3]), numbers)
+
+
 def test_weak_types() -> None:
     weak, firm = lax.full((3,), 2), jnp.arange(3)
     assert not lax.bitcast_convert_type(weak, "int32").weak_type

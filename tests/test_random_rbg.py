@@ -7,6 +7,7 @@ import pytest
 
 import steno as jax
 import steno.numpy as jnp
+from steno.core import dtypes
 from steno.extend.random import define_prng_impl
 
 IMPLS = ("rbg", "unsafe_rbg")
@@ -87,6 +88,14 @@ def test_distributions_and_raw_keys(impl: str) -> None:
         jax.random.uniform(raw)
     with pytest.raises(ValueError, match="unrecognized"):
         jax.random.key(0, impl="foo")
+
+
+def test_every_generator_may_be_the_default() -> None:
+    for dtype in dtypes.KEYS:
+        with jax.default_prng_impl(dtype.impl):
+            raw, key = jax.random.PRNGKey(3), jax.random.key(3)
+            assert key.dtype is dtype and raw.shape == (dtype.words,)
+            np.testing.assert_array_equal(jax.random.bits(raw, (3,)), jax.random.bits(key, (3,)))
 
 
 def test_filled_arrays_of_keys() -> None:

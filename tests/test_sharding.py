@@ -272,7 +272,8 @@ def test_results_of_jitted_functions_lie_as_they_are_to(eight_devices):
         f(np.ones(7))
     with steno.set_mesh(mesh):
         g = steno.jit(out_shardings=P("x"), static_argnames="n")(lambda x, n: x * n)
-        assert g(np.ones(8), n=3).sharding == place
+        assert g(np.ones(8), n=3).sharding == place and g.eval_shape(np.ones(8), n=3).sharding == place
+    assert [s.sharding for s in f.eval_shape(np.ones(8))] == [place, None]
     assert steno.grad(lambda x: f(x)[0].sum())(np.ones(8))[0] == 2
 
 

@@ -35,6 +35,24 @@ CALLS = {
 }
 
 
+SHAPES = {
+    "zeros": lambda n: jnp.zeros(n),
+    "reshape": lambda n: jnp.reshape(V, (n, 4)),
+    "broadcast_to": lambda n: jnp.broadcast_to(V, (n, 4)),
+    "lax.reshape": lambda n: jax.lax.reshape(jnp.ones(4), (n, 4)),
+    "lax.broadcast": lambda n: jax.lax.broadcast(jnp.ones(4), (n,)),
+    "lax.full": lambda n: jax.lax.full((2, n), 1.0),
+    "normal": lambda n: jax.random.normal(jax.random.key(0), (n,)),
+}
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_traced_sizes(name: str) -> None:
+    message = "Shapes must be 1D sequences of concrete values of integer type, got .*\n.*static_argnums"
+    with pytest.raises(jax.errors.ConcretizationTypeError, match=message):
+        jax.jit(SHAPES[name])(1)
+
+
 @pytest.mark.parametrize("name", CALLS)
 def test_traced(name: str) -> None:
     with pytest.raises(jax.errors.ConcretizationTypeError):

@@ -55,6 +55,19 @@ def test_rules_are_derived_from_the_lowering():
     assert steno.grad(lambda x: sum(p.bind(x)))(1.0) == 3
 
 
+def test_a_lowering_may_change_an_array_of_its_own():
+    p = core.Primitive("my_twice")
+    p.def_abstract_eval(lambda x: x)
+
+    def lowering(x):
+        ref = steno.new_ref(x)
+        ref[...] += x
+        return steno.freeze(ref)
+
+    mlir.register_lowering(p, mlir.lower_fun(lowering, multiple_results=False))
+    assert steno.jit(p.bind)(3.0) == 6 and steno.jit(steno.vmap(p.bind))(snp.arange(3.0)).tolist() == [0, 2, 4]
+
+
 def test_linear_and_bilinear():
     scaled = core.Primitive("twice")
     scaled.def_impl(lambda x: 2 * x)

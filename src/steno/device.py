@@ -317,9 +317,14 @@ def reshard(xs: Any, out_shardings: Any) -> Any:
     return tree_map(leaf, xs)
 
 
+def places_of(fun: str, xs: Any, out_shardings: Any) -> list[Sharding | None]:
+    """Where the leaves of the tree are to lie. ValueError for what does not fit."""
+    return [_place(s, fun) for s in _entries("out_shardings", out_shardings, xs)]
+
+
 def laid_out(fun: str, xs: Any, out_shardings: Any) -> Any:
     """The tree, whose known arrays say that they lie so, where `out_shardings` says anything. ValueError for what does not fit."""
-    places = iter([_place(s, fun) for s in _entries("out_shardings", out_shardings, xs)])
+    places = iter(places_of(fun, xs, out_shardings))
 
     def leaf(v: Any) -> Any:
         place = next(places)

@@ -8,7 +8,8 @@ from typing import Any, final
 from steno._native import JitFunction
 from steno.core import source
 from steno.core.boundary import boundary
-from steno.device import laid_out
+from steno.device import laid_out, places_of
+from steno.tree_util import tree_map
 
 
 @final
@@ -23,6 +24,13 @@ class PlacedJit:
     @boundary
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return laid_out("jit", self._jitted(*args, **kwargs), self._out_shardings)
+
+    @boundary
+    def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
+        """The types of the results, which say where these are to lie."""
+        out = self._jitted.eval_shape(*args, **kwargs)
+        places = iter(places_of("jit", out, self._out_shardings))
+        return tree_map(lambda s: s.update(sharding=next(places)), out)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import math
 import operator
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,7 +12,7 @@ from steno import backends
 from steno._native import ArrayImpl, JitEntry, JitFunction, ShapedArray
 from steno.backends import finite
 from steno.core import dtypes
-from steno.core.aval import register_aval_type, shape_only, typeof
+from steno.core.aval import HasShape, register_aval_type, shape_only, typeof
 from steno.core.config import config
 from steno.core.jaxpr import ClosedJaxpr, Jaxpr, open_jaxpr, subjaxprs
 from steno.core.record import field, record
@@ -45,7 +44,7 @@ class Wrapped(Protocol):
 
 
 @final
-class ShapeDtypeStruct:
+class ShapeDtypeStruct(HasShape):
     """The shape, dtype and weak type of an array without its values; accepted wherever only the type matters. `is_ref`: of a reference to
     a mutable array."""
 
@@ -68,14 +67,6 @@ class ShapeDtypeStruct:
         dtype = self.dtype if config._state.explicit_x64_dtypes == "allow" else dtypes.canonical(self.dtype)
         array = ShapedArray(self.shape, dtype, self.weak_type)
         return AbstractRef(array) if self.is_ref else array
-
-    @property
-    def ndim(self) -> int:
-        return len(self.shape)
-
-    @property
-    def size(self) -> int:
-        return math.prod(self.shape)
 
     @classmethod
     def like(cls, x: Any) -> ShapeDtypeStruct:

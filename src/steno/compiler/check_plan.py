@@ -1,8 +1,9 @@
 """The checker of buffer plans: that nothing is read after its memory has become another's. It shares no code with what makes the plans.
 
 `check_versions(graph, schedule)`: values that share a buffer. A step that reads a value comes while the buffer holds that value.
-`check_plan(program, shared)`: memory. Buffers of the arena that live at the same time lie apart; an output that takes over an input
-is written when the input is read no more, or element by element in place of what was read; where a kernel reads what it also writes, no
+`check_plan(program, shared)`: memory. Buffers of the arena, and outputs that lend their memory, that live at the same time lie apart; what
+takes over the memory of another, an input or a buffer that ends there, is written when that is read no more, or element by element in
+place of what was read; where a kernel reads what it also writes, no
 two points that may run at the same time, or in any order, touch the same element.
 `poisoned(program, shared)`: the program with `Poison` statements, which fill memory that holds nothing, so that reading it shows.
 
@@ -166,12 +167,11 @@ def _what_holds(values: set[Value] | None) -> str:
 def check_plan(program: Program, shared: Pairs = (), where: str = "program") -> None:
     """InvalidPlan unless the plan is sound. `shared`: outputs that take over inputs."""
     touched = [accesses(s) for s in program.statements]
-    _check_arena(program, touched, where)
+    olds = _check_arena(program, touched, shared, where)
     for name, number in (("input", 1), ("output", 0)):
         taken = [pair[number] for pair in shared]
         if len(set(taken)) != len(taken):
             _invalid(where, f"an {name} shares memory with two others: {sorted(taken)}")
-    olds = {}
     for o, i in shared:
         old, new = program.inputs[i], program.outputs[o]
         if (old.size, old.dtype) != (new.size, new.dtype):
@@ -206,30 +206,76 @@ def _lifetimes(touched: Sequence[Accesses]) -> dict[Buffer, tuple[int, int]]:
     return out
 
 
-def _check_arena(program: Program, touched: Sequence[Accesses], where: str) -> None:
-    """A sweep over the statements: what is alive lies in order of its place, and each newcomer between its neighbours."""
-    places = dict(zip(program.arena, program.offsets, strict=True))
+def _lives_of_all(program: Program, touched: Sequence[Accesses]) -> dict[Buffer, tuple[int, int]]:
+    """The lifetimes of the arena's buffers, and of outputs that lend their memory: what these hold is nobody else's to the end."""
     lives = _lifetimes(touched)
+    for lender in dict.fromkeys(lender for _, lender, _ in program.places() if lender is not None):
+        used = [k for k, a in enumerate(touched) if lender in a.reads or lender in a.writes]
+        lives[lender] = min(used, default=len(touched)), len(touched)
+    return lives
+
+
+def _places_of_all(program: Program) -> dict[Buffer, tuple[Buffer | None, int]]:
+    places: dict[Buffer, tuple[Buffer | None, int]] = {lender: (lender, 0) for _, lender, _ in program.places() if lender is not None}
+    places.update((b, (lender, offset)) for b, lender, offset in program.places())
+    return places
+
+
+def _handed_over(program: Program, touched: Sequence[Accesses]) -> dict[Buffer, Buffer]:
+    """new -> old: the kernel that reads `old` for the last time writes `new` for the first time, in its place. Whether it does so element
+    by element, `_check_kernel` finds out."""
+    lives, places = _lives_of_all(program, touched), _places_of_all(program)
+    ends: dict[tuple[int, Buffer | None, int, int, int], Buffer] = {}
+    for b, (first, last) in lives.items():
+        if b in places and first < last:
+            ends[last, *places[b], b.size, b.dtype.itemsize] = b
+    out: dict[Buffer, Buffer] = {}
+    for b, (first, _) in lives.items():
+        old = ends.get((first, *places[b], b.size, b.dtype.itemsize)) if b in places else None
+        if old is None or not isinstance(program.statements[first], Kernel):
+            continue
+        if old in touched[first].reads and old not in touched[first].writes and b in touched[first].writes:
+            out[b] = old
+    return out
+
+
+def _check_arena(program: Program, touched: Sequence[Accesses], shared: Pairs, where: str) -> dict[Buffer, Buffer]:
+    """A sweep over the statements: what is alive lies in order of its place, and each newcomer between its neighbours. Returns what
+    takes over the memory of another."""
+    lives, places, handed = _lives_of_all(program, touched), _places_of_all(program), _handed_over(program, touched)
+    for b, lender, offset in program.places():
+        room = program.arena_bytes if lender is None else _nbytes(lender)
+        if offset < 0 or offset + _nbytes(b) > room:
+            space = f"an arena of {room} bytes" if lender is None else f"output {lender.name} of {room} bytes"
+            _invalid(where, f"buffer {b.name} at [{offset}, {offset + _nbytes(b)}) of {space}")
+        if lender is not None and (lender in program.inputs or any(program.outputs[o] is lender for o, _ in shared)):
+            _invalid(where, f"buffer {b.name} lies in output {lender.name}, which is an input's memory")
     begins: dict[int, list[Buffer]] = {}
     ends: dict[int, list[Buffer]] = {}
     for b, (first, last) in lives.items():
         if b not in places:
             _invalid(where, f"buffer {b.name} has no place in the arena")
-        nbytes = b.size * b.dtype.itemsize
-        if places[b] < 0 or places[b] + nbytes > program.arena_bytes:
-            _invalid(where, f"buffer {b.name} at [{places[b]}, {places[b] + nbytes}) of an arena of {program.arena_bytes} bytes")
-        if nbytes:
+        if b.size:
             begins.setdefault(first, []).append(b)
             ends.setdefault(last, []).append(b)
-    alive: list[tuple[int, int, int]] = []  # begin, end, number
+    alive: dict[Buffer | None, list[tuple[int, int, int]]] = {}  # of the arena and of outputs: begin, end, number
     numbered = list(lives)
     number = {b: n for n, b in enumerate(numbered)}
-    for k in range(len(touched)):
+
+    def place_of(b: Buffer) -> tuple[int, int, int]:
+        return places[b][1], places[b][1] + _nbytes(b), number[b]
+
+    for k in range(len(touched) + 1):
+        ending = ends.get(k, [])
         for b in begins.get(k, ()):
-            place = (places[b], places[b] + b.size * b.dtype.itemsize, number[b])
-            insort(alive, place)
-            at = alive.index(place)
-            for before, after in zip(alive[max(at - 1, 0) : at + 1], alive[max(at - 1, 0) + 1 : at + 2], strict=False):
+            there = alive.setdefault(places[b][0], [])
+            if b in handed:
+                there.remove(place_of(handed[b]))
+                ending.remove(handed[b])
+            place = place_of(b)
+            insort(there, place)
+            at = there.index(place)
+            for before, after in zip(there[max(at - 1, 0) : at + 1], there[max(at - 1, 0) + 1 : at + 2], strict=False):
                 if before[1] > after[0]:
                     x, y = numbered[before[2]], numbered[after[2]]
                     _invalid(
@@ -237,8 +283,13 @@ def _check_arena(program: Program, touched: Sequence[Accesses], where: str) -> N
                         f"{x.name} (alive in statements {lives[x]}) at [{before[0]}, {before[1]}) and {y.name} (in {lives[y]}) at "
                         f"[{after[0]}, {after[1]}) overlap",
                     )
-        for b in ends.get(k, ()):
-            alive.remove((places[b], places[b] + b.size * b.dtype.itemsize, number[b]))
+        for b in ending:
+            alive[places[b][0]].remove(place_of(b))
+    return handed
+
+
+def _nbytes(b: Buffer) -> int:
+    return b.size * b.dtype.itemsize
 
 
 def _check_taken_over(program: Program, touched: Sequence[Accesses], old: Buffer, new: Buffer, where: str) -> None:
@@ -286,7 +337,7 @@ def _check_kernel(kernel: Kernel, olds: dict[Buffer, Buffer], where: str) -> Non
                 if b is not x.buffer and b is not old or b.kind == "local" or not b.size:
                     continue
                 if b is old and m > n:
-                    _invalid(where, f"stage {m} reads {b.name}, which stage {n} overwrites: output {x.buffer.name} takes it over")
+                    _invalid(where, f"stage {m} reads {b.name}, which stage {n} overwrites: {x.buffer.name} takes it over")
                 if m == n and at == x.offset:
                     continue  # a point reads its own element before it changes it
                 points = [*kernel.outer, *(_points(stage) if m == n else ())]
@@ -386,12 +437,16 @@ def _invalid(where: str, why: str) -> NoReturn:
 
 def poisoned(program: Program, shared: Pairs = ()) -> Program:
     """Outputs (those apart that take over inputs) are filled first; each buffer of the arena before its first use and after its last."""
-    lives = _lifetimes([accesses(s) for s in program.statements])
+    touched = [accesses(s) for s in program.statements]
+    lives = _lifetimes(touched)
+    handed = _handed_over(program, touched)
+    kept = set(handed.values())
     begins: dict[int, list[Buffer]] = {}
     ends: dict[int, list[Buffer]] = {}
     for b, (first, last) in lives.items():
-        if b.size:
+        if b.size and b not in handed:
             begins.setdefault(first, []).append(b)
+        if b.size and b not in kept:
             ends.setdefault(last, []).append(b)
     taken = {o for o, _ in shared}
     fresh = tuple(b for o, b in enumerate(program.outputs) if o not in taken and b.size and b not in program.inputs)

@@ -16,6 +16,7 @@ from typing import Any, final
 
 import steno.compiler.emit_outline  # noqa: F401 - adds how outlined functions are called
 from steno.compiler.cost import copy_ns, grain, is_for_threads, units_for_a_thread
+from steno.compiler.emit_ahead import rows_ahead
 from steno.compiler.emit_code import Code
 from steno.compiler.emit_control import emit_choice, emit_loop
 from steno.compiler.emit_folds import COLUMN_UNIT, ColumnReducer, RowReducer, emit_running, emit_tree
@@ -140,7 +141,7 @@ def emit_kernel(
     if tiling is not None:
         emit_tiles(c, tiling, str(c.variables[tiling.across].value))
     else:
-        for stage in kernel.stages:
+        for stage, c.ahead in zip(kernel.stages, rows_ahead(kernel) if then is None else [()] * len(kernel.stages), strict=True):
             _emit_stage(c, stage, span, unit)
             c.lines = c.scopes[-1].lines
             if stored_by(stage) & loaded:
@@ -246,12 +247,16 @@ class _Emitter:
         self.count = 0
         self.table = 1
         self.places: dict[Buffer, tuple[str, int]] = {}
+        self.lent: dict[Buffer, tuple[Buffer, int]] = {}  # in the memory of an output
         for k, b in enumerate(program.inputs):
             self.places[b] = "in", k
         for k, b in enumerate(program.outputs):
             self.places[b] = "out", k
-        for b, offset in zip(program.arena, program.offsets, strict=True):
-            self.places[b] = "arena", offset
+        for b, lender, offset in program.places():
+            if lender is None:
+                self.places[b] = "arena", offset
+            else:
+                self.lent[b] = lender, offset
 
     def text(self, name: str) -> str:
         """The function `name` for the program."""
@@ -306,6 +311,10 @@ class _Emitter:
         return name
 
     def address(self, buffer: Buffer) -> str:
+        if buffer in self.lent:
+            lender, offset = self.lent[buffer]
+            start = self.address(lender)
+            return self.op(f"getelementptr i8, ptr {start}, i64 {offset}") if offset else start
         where = self.places.get(buffer)
         if where is None:
             raise ValueError(f"buffer {buffer.name} is neither an input, an output nor in the arena")

@@ -22,8 +22,11 @@ from steno.compiler.emit_ops import (
     compare,
     constant,
     convert,
+    has_divisors,
     integers,
+    near_quotient,
     number,
+    prepared_divisor,
     select,
     typed,
     vector,
@@ -38,6 +41,7 @@ COMPARISONS = frozenset(("eq", "ne", "lt", "le", "gt", "ge"))
 ON_DEMAND = frozenset(("const", "index", "local"))
 LEAST, MOST = -(1 << 31), (1 << 31) - 1
 MOST_WINDOW = 4  # vectors
+DIVIDED = 8  # vectors for which it pays to prepare their common divisor
 
 
 def is_small(i: Index) -> bool:
@@ -48,7 +52,6 @@ def power_above(n: int) -> int:
     return 1 << max(n - 1, 0).bit_length()
 
 
-@final
 @final
 class Code(Scopes):
     """Writes one kernel function."""
@@ -61,6 +64,7 @@ class Code(Scopes):
         self.allocas: list[str] = []
         self._hidden_zero: str | None = None
         self._rows: dict[tuple[Buffer, int, int], str] = {}  # local memory that is also in registers
+        self.ahead: Sequence[tuple[Buffer, Index, int]] = ()  # see emit_ahead.py; of the stage at hand
         self.streamed = False  # some store bypasses the caches
         self._known: set[Expr] = set()  # computed by the order that is being run, and those around it
         self._holds: Expr | None = None  # a guard that is true at the present place
@@ -159,12 +163,34 @@ class Code(Scopes):
             self.lines = self.scopes[depth].lines
             out = OPS[op](self, e, 1, args)
         else:
-            out = self._narrow_index(e, depth)
+            out = self._by_one_divisor(e, depth) if op == "div" else self._narrow_index(e, depth)
             if out is None:
                 args = [self.vector_of(a) for a in e.args]
                 self.lines = self.scopes[depth].lines
                 out = OPS[op](self, e, self.lanes, args)
         self.scopes[depth].memo[e] = out
+
+    def _by_one_divisor(self, e: Expr, depth: int) -> str | None:
+        """A quotient whose divisor is the same for many vectors: the divisor's scope prepares it."""
+        y, v, lanes = e.args[1], self.vector_variable, self.lanes
+        if (
+            self.varies[y]
+            or self.depth[y] >= depth
+            or v is None
+            or v.extent < DIVIDED * lanes
+            or not has_divisors(self.target, e.dtype, lanes)
+        ):
+            return None
+        x, divisor, scope = self.vector_of(e.args[0]), self.value(y), self.scopes[self.depth[y]]
+        key = ("divisor", divisor, lanes)
+        found = scope.memo.get(key)
+        if found is None:
+            self.lines = scope.lines
+            found = scope.memo[key] = prepared_divisor(self, e.dtype, lanes, divisor)
+        self.lines = self.scopes[depth].lines
+        near, unfit = near_quotient(self, e.dtype, lanes, x, found)
+        t = typed(e.dtype, lanes)
+        return self.unlikely(self.any_lane(unfit, lanes), near, t, lambda: self.op(f"fdiv {t} {x}, {found.divisor}"))
 
     def _narrow_index(self, e: Expr, depth: int) -> str | None:
         """Arithmetic on indices that fit in 32 bits is done in 32 bits: conversions and comparisons."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, final
 
@@ -13,6 +14,7 @@ from steno.compiler.emit_maps import (
     body_size,
     constant_or_op,
     dtypes_of,
+    fetch_ahead,
     hide,
     least,
     memory_dtypes,
@@ -20,7 +22,7 @@ from steno.compiler.emit_maps import (
     run_stores,
     stored_by,
 )
-from steno.compiler.emit_ops import BOOL, MEMORY, REGISTER, typed, vector
+from steno.compiler.emit_ops import BOOL, MEMORY, REGISTER, has_ordered_extremum, ordered_extremum, splat_constant, typed, vector
 from steno.compiler.emit_scopes import Bound
 from steno.ir.expr import Expr, index_values, topological
 from steno.ir.index import LoopVar
@@ -45,8 +47,11 @@ class _Folder:
         self.order = c.without_rare(list(fold.combine), set()) if rare else self.nodes
         self.dtypes = [e.dtype for e in fold.combine]
         self.count = len(fold.combine)
+        self.ordered = False  # no value is a NaN
 
     def combine(self, accs: Sequence[str], elements: Sequence[str], lanes: int) -> list[str]:
+        if self.ordered and has_ordered_extremum(self.c.target, self.dtypes[0], lanes):
+            return [ordered_extremum(self.c, self.nodes[-1].op, self.dtypes[0], lanes, accs[0], elements[0])]
         given = {"acc": accs, "elt": elements}
         leaves: dict[Expr, str] = {e: given[e.op][int(e.attr)] for e in self.nodes if e.op in given}
         return self.c.inline(self.order, self.fold.combine, leaves, lanes)
@@ -54,9 +59,17 @@ class _Folder:
     def identity(self, lanes: int) -> list[str]:
         return self.c.inline(topological(self.fold.identity), self.fold.identity, {}, lanes)
 
+    @property
+    def is_extremum(self) -> bool:
+        """Whether it keeps the greatest or the least of floats, which an order-preserving instruction can do unless one is a NaN."""
+        (last,) = self.fold.combine if self.count == 1 else (None,)
+        return last is not None and last.op in ("max", "min") and last.dtype.kind == "f" and {a.op for a in last.args} == {"acc", "elt"}
+
     def finish(self, outcome: Sequence[str], lanes: int) -> list[str]:
         """combine(identity, outcome)"""
-        return self.combine(self.identity(lanes), outcome, lanes)
+        return (
+            list(outcome) if self.is_extremum and _is_infinite(self.fold.identity) else self.combine(self.identity(lanes), outcome, lanes)
+        )
 
     def choose(self, mask: str | None, new: Sequence[str], old: Sequence[str], lanes: int) -> list[str]:
         """new where mask, else old."""
@@ -65,6 +78,10 @@ class _Folder:
         m = vector("i1", lanes)
         types = [typed(d, lanes) for d in self.dtypes]
         return [self.c.op(f"select {m} {mask}, {t} {x}, {t} {y}") for t, x, y in zip(types, new, old, strict=True)]
+
+
+def _is_infinite(identity: Sequence[Expr]) -> bool:
+    return all(e.op == "const" and math.isinf(e.attr) for e in identity)
 
 
 @final
@@ -131,6 +148,7 @@ class RowReducer:
         self.width = self.vectors = 0
         self.exist: str | int = 0  # lanes of the block at hand that have an element
         self.order: list[Expr] = []
+        self.ordered: list[str] | None = None  # while there must be no NaN: masks of where there was none
 
     def emit(self) -> None:
         c, stage, folder, n = self.c, self.stage, self.folder, self.n
@@ -181,14 +199,44 @@ class RowReducer:
         size = body_size(c, self.order, depth) + len(self.folder.nodes) // 2
         chunks = -(-min(self.n, LANES) // self.width)
         if size <= ROW_BODY or chunks == 1 and self.n <= LANES or self.n <= LANES and size * chunks <= LONG_BODY:
+            several = self.n >= 4 * LANES and has_ordered_extremum(c.target, self.folder.dtypes[0], self.width)
+            if several and self.folder.is_extremum and not any(e.op == "rare" for e in self.order):
+                return self.extremum(base, m, last)
             vectors = self.in_registers(base, m, last)
         else:
             vectors = self.in_memory(base, m)
         return self.lanes_tree(vectors)
 
+    def extremum(self, base: str | int, m: str | int, last: int) -> list[str]:
+        """As if there were no NaN; if there is one, again."""
+        c = self.c
+        self.folder.ordered, self.ordered = True, []
+        (best,) = self.lanes_tree(self.in_registers(base, m, last))
+        mask = vector("i1", self.width)
+        fine = self.ordered[0]
+        for other in self.ordered[1:]:
+            fine = c.op(f"and {mask} {fine}, {other}")
+        self.folder.ordered, self.ordered = False, None
+        nan = c.any_lane(c.op(f"xor {mask} {fine}, {splat_constant('true', 'i1', self.width)}"), self.width)
+        return [c.unlikely(nan, best, REGISTER[self.folder.dtypes[0]], lambda: self.lanes_tree(self.in_registers(base, m, last))[0])]
+
+    def check(self, values: Sequence[list[str]]) -> None:
+        """No element may be a NaN, two vectors with one comparison."""
+        if self.ordered is None:
+            return
+        c, t, mask = self.c, typed(self.folder.dtypes[0], self.width), vector("i1", self.width)
+        for k in range(0, len(values), 2):
+            x, y = values[k][0], values[min(k + 1, len(values) - 1)][0]
+            fine = c.op(f"fcmp ord {t} {x}, {y}")
+            if k // 2 < len(self.ordered):
+                self.ordered[k // 2] = c.op(f"and {mask} {self.ordered[k // 2]}, {fine}")
+            else:
+                self.ordered.append(fine)
+
     def elements(self, at: str | int, mask: str | None) -> list[str]:
         c = self.c
         c.next_copy(self.stage.var, at, mask)
+        fetch_ahead(c)
         c.run(self.order)
         out = [c.vector_of(e) for e in self.stage.elements]
         c.lines = c.scopes[-1].lines
@@ -210,19 +258,28 @@ class RowReducer:
                 mask = c.tail_mask(c.op(f"sub i64 {self.exist}, {j * width}"))
             at = constant_or_op(c, "add", base, j * width)
             vectors.append(self.elements(at, mask))
+        self.check(vectors)
         c.close()
         rows: str | int = m // LANES if isinstance(m, int) else c.op(f"lshr i64 {m}, {LANES.bit_length() - 1}")
         if not (isinstance(rows, int) and rows <= 1):
             carried = [[c.name() for _ in x] for x in vectors]
             end = constant_or_op(c, "mul", rows, LANES)
+            first, marks = self.ordered or [], [c.name() for _ in self.ordered or []]
+            if self.ordered is not None:
+                self.ordered = list(marks)
             r = c.open_loop(LANES, end, LANES)
             following = self.row(base, r, carried)
-            c.close_loop(self.phis(carried, vectors, following), may_be_empty=isinstance(m, str))
+            phis = self.phis(carried, vectors, following)
+            phis += [(n, vector("i1", self.width), f, g) for n, f, g in zip(marks, first, self.ordered or [], strict=True)]
+            c.close_loop(phis, may_be_empty=isinstance(m, str))
             vectors = following if isinstance(m, int) else carried
+            if self.ordered is not None and not isinstance(m, int):
+                self.ordered = marks
         rest = last % LANES
         if rest and not (isinstance(m, int) and m < LANES):
             c.open()
             done = m - m % LANES if isinstance(m, int) else self.rows_done(m)
+            elements: list[list[str]] = []
             for j in range(len(vectors)):
                 if isinstance(done, int) and isinstance(m, int):
                     left: str | int = m - done - j * width
@@ -232,8 +289,9 @@ class RowReducer:
                 else:
                     mask = c.tail_mask(c.op(f"sub i64 {c.op(f'sub i64 {m}, {done}')}, {j * width}"))
                 at = constant_or_op(c, "add", self.plus(base, done), j * width)
-                new = folder.combine(vectors[j], self.elements(at, mask), width)
-                vectors[j] = folder.choose(mask, new, vectors[j], width)
+                elements.append(self.elements(at, mask))
+                vectors[j] = folder.choose(mask, folder.combine(vectors[j], elements[j], width), vectors[j], width)
+            self.check(elements)
             c.close()
         return vectors
 
@@ -249,11 +307,9 @@ class RowReducer:
     def row(self, base: str | int, r: str, accs: list[list[str]]) -> list[list[str]]:
         c = self.c
         start = self.plus(base, r)
-        out = []
-        for j, acc in enumerate(accs):
-            at = constant_or_op(c, "add", start, j * self.width)
-            out.append(self.folder.combine(acc, self.elements(at, None), self.width))
-        return out
+        elements = [self.elements(constant_or_op(c, "add", start, j * self.width), None) for j in range(len(accs))]
+        self.check(elements)
+        return [self.folder.combine(acc, new, self.width) for acc, new in zip(accs, elements, strict=True)]
 
     def phis(self, names: list[list[str]], first: list[list[str]], following: list[list[str]]) -> list[tuple[str, str, str, str]]:
         types = [typed(d, self.width) for d in self.folder.dtypes]

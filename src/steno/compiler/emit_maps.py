@@ -97,6 +97,15 @@ def run_stores(c: Code, stores: Sequence[Store], streaming: frozenset[Buffer] = 
             k += 1
 
 
+def fetch_ahead(c: Code) -> None:
+    """The present vector's part of the rows ahead."""
+    for buffer, offset, level in c.ahead:
+        name = c.declarations.add("llvm.prefetch.p0", "void", ["ptr", "i32", "i32", "i32"])
+        p = c.pointer(buffer, offset)
+        c.lines = c.scopes[-1].lines
+        c.say(f"call void @{name}(ptr {p}, i32 0, i32 {level}, i32 1)")
+
+
 def emit_map(c: Code, stage: MapStage, span: Range | None, unit: int = FLAT_UNIT) -> None:
     """`span`: of the vector variable, known at run time: it begins at a multiple of `unit`, and ends at one or at the variable's end."""
     variables = [v for v in stage.vars if v.extent != 1]
@@ -141,6 +150,7 @@ def emit_map(c: Code, stage: MapStage, span: Range | None, unit: int = FLAT_UNIT
     def copy(at: str | int, mask: str | None) -> None:
         (at,) = hide(c, [at], stage.stores)
         c.next_copy(v, at, mask)
+        fetch_ahead(c)
         c.run(order)
         run_stores(c, stage.stores, streamed)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 
@@ -295,6 +295,20 @@ def _extremum(name: str, greater: bool) -> Emit:
     return emit
 
 
+def has_ordered_extremum(target: Target, dtype: np.dtype, lanes: int) -> bool:
+    return target.name == "avx512" and dtype in (F32, F64) and lanes * dtype.itemsize in (16, 32, 64)
+
+
+def ordered_extremum(w: Writer, name: str, dtype: np.dtype, lanes: int, x: str, y: str) -> str:
+    """max or min of floats of which none is a NaN, by vrange, which orders zeros by their signs."""
+    t, bits = typed(dtype, lanes), lanes * dtype.itemsize * 8
+    letter, mask = ("ps", "i16" if lanes == 16 else "i8") if dtype == F32 else ("pd", "i8")
+    rounding, types = (", i32 4", ("i32",)) if bits == 512 else ("", ())
+    intrinsic = w.declarations.add(f"llvm.x86.avx512.mask.range.{letter}.{bits}", t, (t, t, "i32", t, mask, *types))
+    kind = 5 if name == "max" else 4  # the sign of the outcome
+    return w.op(f"call {t} @{intrinsic}({t} {x}, {t} {y}, i32 {kind}, {t} zeroinitializer, {mask} -1{rounding})")
+
+
 OPS["max"], OPS["min"] = _extremum("max", True), _extremum("min", False)
 
 
@@ -398,6 +412,84 @@ def _mulhi(w: Writer, e: Expr, lanes: int, a: Sequence[str]) -> str:
 
 OPS["div"], OPS["rem"], OPS["mulhi"] = _div, _rem, _mulhi
 OPS["shl"], OPS["lshr"], OPS["ashr"] = _shift("shl"), _shift("lshr"), _shift("ashr")
+
+
+# ---- quotients by one divisor ----
+
+
+@final
+class Divisor(NamedTuple):
+    """In every lane: a divisor; its reciprocal, rounded; the float below that and what it lacks, above 0; the bound of `near_quotient`."""
+
+    divisor: str
+    reciprocal: str
+    high: str
+    low: str
+    bound: str
+
+
+def has_divisors(target: Target, dtype: np.dtype, lanes: int) -> bool:
+    """Whether the processor takes longer to divide such vectors than for the nine instructions of `near_quotient`."""
+    return target.name == "avx512" and dtype in (F32, F64) and lanes * dtype.itemsize == target.vector_bytes
+
+
+# dtype: exponents of the divisors, and of the least and greatest dividends, for which nothing overflows or loses bits below
+_FIT = {F32: (20, 100), F64: (100, 900)}
+
+
+def prepared_divisor(w: Writer, dtype: np.dtype, lanes: int, y: str) -> Divisor:
+    scalar, bits = REGISTER[dtype], f"i{8 * dtype.itemsize}"
+    one = number(1.0, dtype)
+    reciprocal = w.op(f"fdiv {scalar} {one}, {y}")
+    high = w.op(f"bitcast {scalar} {reciprocal} to {bits}")
+    high = w.op(f"sub {bits} {high}, 1")
+    high = w.op(f"bitcast {bits} {high} to {scalar}")
+    negative = w.op(f"fneg {scalar} {high}")
+    low = w.call("fma", scalar, 1, (negative, y, one))
+    low = w.op(f"fmul {scalar} {low}, {reciprocal}")
+    reach, extent = _FIT[dtype]
+    least, most = _doubled_bits(dtype, -extent), _doubled_bits(dtype, extent)
+    # from 1 on a quotient is finite for finite dividends: then all may come that are not too small, and 0, which follows the greatest
+    large, small, fits = (
+        w.op(f"fcmp {test} {scalar} {y}, {number(value, dtype)}")
+        for test, value in (("oge", 1.0), ("oge", 2.0**-reach), ("ole", 2.0**reach))
+    )
+    bound = w.op(f"select i1 {large}, {bits} {1 - least}, {bits} {most - least}")
+    fits = w.op(f"and i1 {fits}, {small}")
+    bound = w.op(f"select i1 {fits}, {bits} {bound}, {bits} 0")
+    floats = (w.splat(x, scalar, lanes) for x in (y, reciprocal, high, low))
+    return Divisor(*floats, w.splat(bound, bits, lanes))
+
+
+def _doubled_bits(dtype: np.dtype, exponent: int) -> int:
+    """The bits of 2**exponent, its sign shifted out."""
+    return int(np.array(2.0**exponent, dtype).view(f"u{dtype.itemsize}")) * 2
+
+
+def near_quotient(w: Writer, dtype: np.dtype, lanes: int, x: str, d: Divisor) -> tuple[str, str]:
+    """(x / y correctly rounded, mask of the lanes where it may not be).
+
+    With the reciprocal in two parts a first quotient is good to little more than half a unit, so its remainder is exact, and the remainder
+    times the rounded reciprocal makes it right (P. Markstein, "Computation of elementary functions on the IBM RISC System/6000 processor",
+    IBM J. Res. Dev. 34, 1990). The signs are such that zeros keep theirs; infinities have no remainder.
+    """
+    t, bits = typed(dtype, lanes), vector(f"i{8 * dtype.itemsize}", lanes)
+
+    def fma(a: str, b: str, c: str) -> str:
+        return w.call("fma", REGISTER[dtype], lanes, (a, b, c))
+
+    def negated(a: str) -> str:
+        return w.op(f"fneg {t} {a}")
+
+    first = fma(x, d.high, w.op(f"fmul {t} {x}, {d.low}"))
+    excess = fma(first, d.divisor, negated(x))
+    most = constant(2.0 ** (10 * _FIT[dtype][0]) if dtype == F64 else 2.0**120, dtype, lanes)  # there is none of an infinity
+    excess = w.op(f"select {vector('i1', lanes)} {w.op(f'fcmp olt {t} {excess}, {most}')}, {t} {excess}, {t} {most}")
+    near = fma(negated(excess), d.reciprocal, first)
+    u = w.op(f"bitcast {t} {x} to {bits}")
+    u = w.op(f"add {bits} {u}, {u}")
+    u = w.op(f"sub {bits} {u}, {splat_constant(str(_doubled_bits(dtype, -_FIT[dtype][1])), f'i{8 * dtype.itemsize}', lanes)}")
+    return near, w.op(f"icmp uge {bits} {u}, {d.bound}")
 
 
 # ---- conversion ----

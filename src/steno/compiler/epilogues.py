@@ -14,7 +14,7 @@ from typing import Any
 
 from steno.compiler.emit_tiles import crosses
 from steno.compiler.loop_rewrites import replace_buffer, split
-from steno.compiler.traffic import PRODUCTS, loads_of, uses
+from steno.compiler.traffic import PRODUCTS, Traffic, loads_of, traffic_of
 from steno.core.record import replace
 from steno.ir.expr import Builder, topological
 from steno.ir.index import Index, var
@@ -27,25 +27,25 @@ PIECES = 8  # of a product that is cut by rows although it has more columns
 def fuse(statements: Sequence[Statement], b: Builder, donated: Set[Buffer]) -> list[Statement]:
     """`donated`: inputs whose memory outputs may take over. A call that reads one until its end is not fused with what could."""
     out: list[Statement | None] = list(statements)
-    traffic = [uses(s) for s in statements]
+    traffic = [traffic_of(s) for s in statements]
     fresh: dict[Buffer, int] = {}  # results that nobody has read yet, and where the calls are
     for j, s in enumerate(statements):
-        reads, writes = traffic[j]
+        here = traffic[j]
         if isinstance(s, Kernel):
-            for i in sorted((fresh[t] for t in reads if t in fresh), reverse=True):
+            for i in sorted((fresh[t] for t in here.reads if t in fresh), reverse=True):
                 call = out[i]
                 assert isinstance(call, LibraryCall)
                 at = _meeting(traffic, i, j)
-                if at is None or any(x in donated and _like(x, y) for x in traffic[i][0] for y in writes if y.kind == "output"):
+                if at is None or any(x in donated and _like(x, y) for x in traffic[i].reads for y in here.writes if y.kind == "output"):
                     continue
                 together = _together(b, call, s)
                 if together is not None:
                     out[i] = out[j] = None
                     out[at] = together
-                    traffic[i] = traffic[j] = set(), set()
-                    traffic[at] = uses(together)
+                    traffic[i] = traffic[j] = Traffic(frozenset(), frozenset())
+                    traffic[at] = traffic_of(together)
                     break
-        for t in reads | writes:
+        for t in here.reads | here.writes:
             fresh.pop(t, None)
         if isinstance(s, LibraryCall) and s.symbol in PRODUCTS:
             fresh[s.buffers[2]] = j
@@ -56,15 +56,14 @@ def _like(x: Buffer, y: Buffer) -> bool:
     return (x.size, x.dtype) == (y.size, y.dtype)
 
 
-def _meeting(traffic: Sequence[tuple[set[Buffer], set[Buffer]]], i: int, j: int) -> int | None:
+def _meeting(traffic: Sequence[Traffic], i: int, j: int) -> int | None:
     """Where the statements i and j can be one: j if what i reads is still there then, or i if what j reads is there by then."""
-    (reads, _), (needs, changes) = traffic[i], traffic[j]
-    if reads & changes:
+    call, kernel, between = traffic[i], traffic[j], traffic[i + 1 : j]
+    if call.reads & kernel.writes:
         return None
-    between = traffic[i + 1 : j]
-    if all(reads.isdisjoint(w) for _, w in between):
+    if all(call.reads.isdisjoint(t.writes) for t in between):
         return j
-    if all(needs.isdisjoint(w) and changes.isdisjoint(w) and changes.isdisjoint(r) for r, w in between):
+    if all(kernel.reads.isdisjoint(t.writes) and kernel.writes.isdisjoint(t.reads | t.writes) for t in between):
         return i
     return None
 
@@ -137,13 +136,13 @@ def computed_in_place(statements: Sequence[Statement], b: Builder, barred: Conta
     """Products that only their kernels read are computed where the kernel's result will be, unless that is `barred`."""
     touched: dict[Buffer, list[int]] = {}
     for k, s in enumerate(statements):
-        reads, writes = uses(s)
-        for x in reads | writes:
+        t = traffic_of(s)
+        for x in t.reads | t.writes:
             touched.setdefault(x, []).append(k)
     out = list(statements)
     for k, s in enumerate(statements):
         if isinstance(s, CallThen) and s.result.kind == "arena" and touched[s.result] == [k]:
-            for y in uses(s.kernel)[1]:
+            for y in traffic_of(s.kernel).writes:
                 if y not in barred and y not in s.call.buffers and touched[y][0] == k and _replaces(s, y):
                     call = replace(s.call, buffers=(*s.call.buffers[:2], y, *s.call.buffers[3:]))
                     out[k] = replace(s, call=call, kernel=replace_buffer(b, s.kernel, s.result, y))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from steno.compiler.cost import FOLDED, ORDERED_NS
 from steno.compiler.expressions import Group, NotInRow
 from steno.compiler.graph import Node, Value
-from steno.compiler.materialize import reduced_size
+from steno.compiler.materialize import REGION, reduced_size
 from steno.ir.expr import Expr, Scalar
 from steno.ir.index import Index, LoopVar, linear, var
 from steno.ir.kinds import Cumulative, Reduce
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 ROW = 1 << 15
 # A kernel over one point (a full reduction, and what follows it) runs on one thread: only small ones join it.
 SERIAL = 1 << 14
+# So many bundles of columns, and more, are points of a kernel that makes what they are folded from: few would not do for two threads.
+BUNDLES = 16
 # Stages of a kernel that reductions may still join: LLVM takes more than linear time for a long function.
 STAGES = 64
 
@@ -38,7 +40,7 @@ def place_reduce(s: Scheduler, node: Node) -> None:
             add_block_reduce(s, node)
         else:
             place_row_reduce(s, node, size)
-    else:
+    elif not joins_rows(s, node):
         add_column_reduce(s, node)
 
 
@@ -50,12 +52,14 @@ def place_row_reduce(s: Scheduler, node: Node, size: int) -> None:
             continue
         if (g.stages or len(g.shape) == 0) and s.attempt(lambda g=g: add_row_reduce(s, g, node)):
             return
-    if size <= ROW and (math.prod(shape) > 1 or size <= SERIAL) and take_over(s, node, shape, front):
+    if size <= ROW and (math.prod(shape) > 1 or size <= SERIAL) and take_over(s, node, shape, front, add_row_reduce):
         return
     add_row_reduce(s, s.new_group(shape, False), node)
 
 
-def take_over(s: Scheduler, node: Node, shape: tuple[int, ...], front: dict[Value, None]) -> bool:
+def take_over(
+    s: Scheduler, node: Node, shape: tuple[int, ...], front: dict[Value, None], add: Callable[[Scheduler, Group, Node], None]
+) -> bool:
     """Elementwise groups whose values this reduction reads row by row become stages of its kernel."""
     old = []
     for u in front:
@@ -77,7 +81,7 @@ def take_over(s: Scheduler, node: Node, shape: tuple[int, ...], front: dict[Valu
     try:
         for m in g.members:
             s.add_map(new, m)
-        add_row_reduce(s, new, node)
+        add(s, new, node)
         if step.after & g.step.bit:
             raise NotInRow
     except NotInRow:
@@ -152,6 +156,40 @@ def add_block_reduce(s: Scheduler, node: Node) -> None:
     second.stages.append(TreeReduce(y, s.flatten(parts_), fold, names))
     bind_reduction(s, second, node, results(locals_))
     s.owned(second, node)
+
+
+def joins_rows(s: Scheduler, node: Node) -> bool:
+    """A reduction of columns, one bundle of them for each point of the axes before the last kept one, as a stage of the kernel that makes
+    what it reads row by row: then a row is in the caches, and need not be kept for the others."""
+    kept = node.results[0].shape
+    shape = kept[: max(k for k, n in enumerate(kept) if n != 1)]
+    if math.prod(shape) < BUNDLES or reduced_size(node) > ROW:
+        return False
+    front = s.frontier(node.operands)
+    for g in dict.fromkeys(s.group_of[u] for u in front if u in s.group_of):
+        fits = not g.flat and g.shape == shape and 0 < len(g.stages) < STAGES
+        if fits and g.operations <= REGION and s.attempt(lambda g=g: add_column_stage(s, g, node)):
+            return True
+    members = [m for u in front if u in s.group_of for m in s.group_of[u].members]
+    small = all(v.size <= ROW * math.prod(shape) for m in members for v in m.results)
+    return small and take_over(s, node, shape, front, add_column_stage)
+
+
+def add_column_stage(s: Scheduler, g: Group, node: Node) -> None:
+    shape, kept = node.operands[0].shape, node.results[0].shape
+    s.serial += 1
+    row = [LoopVar(f"c{s.serial}_{k}", n) for k, n in enumerate(kept[len(g.shape) :])]
+    (lane,) = (v for v in row if v.extent > 1)
+    x = LoopVar(f"r{s.serial}", reduced_size(node))
+    at = [*g.index, *(var(v) for v in row)]
+    fold, results = s.fold_of(node)
+    elements = s.elements(g, node, s.spread(node, at, var(x), shape), var(x))
+    names, locals_ = new_locals(s, fold)
+    stores = s.stores_of_results(node, results(locals_), linear(at, kept))
+    g.stages.append(ColReduce(lane, x, s.flatten(elements), fold, names, tuple(stores)))
+    g.rows.update(v for v in node.results if v in s.stored)
+    g.cost += math.prod(shape) * s.cost(g, elements, node.operands) * FOLDED
+    s.owned(g, node)
 
 
 def add_column_reduce(s: Scheduler, node: Node) -> None:

@@ -58,6 +58,24 @@ for _name, _method in _METHODS.items():
 ShapedArray.sharding = None  # types do not say where arrays are; `x.sharding` does
 
 
+class HasShape:
+    """What has a `shape`: its numbers of axes and elements."""
+
+    __slots__ = ()
+
+    shape: Any
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return math.prod(self.shape)
+
+
 class HasAval:
     """What stands for an array and says by its `aval` of what type."""
 

@@ -273,9 +273,8 @@ log_compiles = knob("log_compiles", False, "log every trace and compilation at W
 explain_cache_misses = knob("explain_cache_misses", False, "log why a jitted function was traced again, at WARNING")
 threefry_partitionable = knob("threefry_partitionable", True, "random bits do not depend on how an array is cut up", traced=True)
 random_seed_offset = knob("random_seed_offset", 0, "added to the seeds of all keys", traced=True)
-default_prng_impl = knob(
-    "default_prng_impl", "threefry2x32", "PRNG of keys that do not say one", choices=("threefry2x32", "rbg", "unsafe_rbg"), traced=True
-)
+_GENERATORS = ("threefry2x32", "threefry4x32", "philox2x32", "philox4x32", "rbg", "unsafe_rbg")
+default_prng_impl = knob("default_prng_impl", "threefry2x32", "PRNG of keys that do not say one", choices=_GENERATORS, traced=True)
 legacy_prng_key = knob("legacy_prng_key", "allow", "use of raw uint32 keys", choices=("allow", "warn", "error"))
 debug_key_reuse = knob("debug_key_reuse", False, "raise when a PRNG key is consumed twice", traced=True)
 enable_custom_prng = knob("enable_custom_prng", False, "PRNGKey makes typed keys", traced=True)

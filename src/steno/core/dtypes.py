@@ -185,11 +185,14 @@ def requested(d: Any, given: Any, fun: str) -> Any:
     mode = config._state.explicit_x64_dtypes
     if mode == "allow":
         return d
-    text = f"{fun}: dtype {name(d)} was asked for, and {name(c)} is given: 64-bit types are off."
+    text = f"Explicitly requested dtype {name(d)} is not available in {fun}: 64-bit types are off."
     if mode == "error":
-        raise ValueError(f"Explicitly requested dtype {name(d)} is not available. {text} jax_explicit_x64_dtypes is 'error'.")
+        raise ValueError(f"{text} jax_explicit_x64_dtypes is 'error'.")
     warnings.warn(
-        f"{text} They are switched on by jax_enable_x64 (config.update, or JAX_ENABLE_X64 in the environment).", UserWarning, stacklevel=5
+        f"{text} The result is of dtype {name(c)}. They are switched on by jax_enable_x64 (config.update, or JAX_ENABLE_X64 in the "
+        "environment).",
+        UserWarning,
+        stacklevel=5,
     )
     return c
 

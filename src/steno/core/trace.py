@@ -234,6 +234,17 @@ class Tracer(HasAval):
         raise ConcretizationTypeError(self, "A traced array cannot be pickled.")
 
 
+def bad_shape(shape: Any, context: str = "") -> TypeError:
+    """The error for what is no shape; for a traced one, or one of traced sizes, a ConcretizationTypeError."""
+    text = f"Shapes must be 1D sequences of concrete values of integer type, got {shape}.{context and ' ' + context}"
+    traced = [n for n in (shape if isinstance(shape, tuple | list) else (shape,)) if isinstance(n, Tracer)]
+    if traced:
+        return ConcretizationTypeError(
+            traced[0], f"{text}\nIf using `jit`, try using `static_argnums` or applying `jit` to smaller subfunctions."
+        )
+    return TypeError(text)
+
+
 def _check_bool_size(aval: ShapedArray) -> None:
     if aval.size == 0:
         raise ValueError("The truth value of an empty array is ambiguous. Use `array.size > 0` to check that an array is not empty.")

@@ -89,6 +89,11 @@ def optimizer(opt_maker: Callable[..., tuple[Callable[..., Any], Callable[..., A
 # methods: `update` of one array
 
 
+def _beside_zeros(count: int, update: Any) -> Any:
+    """The triple of a method whose state is the array and `count` more of its shape that begin as zeros."""
+    return (lambda x: (x, *(jnp.zeros_like(x) for _ in range(count)))), update, (lambda state: state[0])
+
+
 @optimizer
 def sgd(step_size: Any) -> Any:
     """Gradient descent."""
@@ -106,7 +111,7 @@ def momentum(step_size: Any, mass: float) -> Any:
         v = mass * v + g
         return x - size(i) * v, v
 
-    return (lambda x: (x, jnp.zeros_like(x))), update, (lambda state: state[0])
+    return _beside_zeros(1, update)
 
 
 @optimizer
@@ -119,7 +124,7 @@ def nesterov(step_size: Any, mass: float) -> Any:
         v = mass * v + g
         return x - size(i) * (mass * v + g), v
 
-    return (lambda x: (x, jnp.zeros_like(x))), update, (lambda state: state[0])
+    return _beside_zeros(1, update)
 
 
 @optimizer
@@ -134,7 +139,7 @@ def adagrad(step_size: Any, momentum: float = 0.9) -> Any:
         m = (1.0 - momentum) * scaled + momentum * m
         return x - size(i) * m, squares, m
 
-    return (lambda x: (x, jnp.zeros_like(x), jnp.zeros_like(x))), update, (lambda state: state[0])
+    return _beside_zeros(2, update)
 
 
 @optimizer
@@ -147,7 +152,7 @@ def rmsprop(step_size: Any, gamma: float = 0.9, eps: float = 1e-8) -> Any:
         squares = squares * gamma + jnp.square(g) * (1.0 - gamma)
         return x - size(i) * g / jnp.sqrt(squares + eps), squares
 
-    return (lambda x: (x, jnp.zeros_like(x))), update, (lambda state: state[0])
+    return _beside_zeros(1, update)
 
 
 @optimizer
@@ -161,7 +166,7 @@ def rmsprop_momentum(step_size: Any, gamma: float = 0.9, eps: float = 1e-8, mome
         m = momentum * m + size(i) * g / jnp.sqrt(squares + eps)
         return x - m, squares, m
 
-    return (lambda x: (x, jnp.zeros_like(x), jnp.zeros_like(x))), update, (lambda state: state[0])
+    return _beside_zeros(2, update)
 
 
 @optimizer
@@ -177,7 +182,7 @@ def adam(step_size: Any, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8) 
         unbiased_v = v / (1 - jnp.asarray(b2, m.dtype) ** (i + 1))
         return x - size(i) * unbiased_m / (jnp.sqrt(unbiased_v) + eps), m, v
 
-    return (lambda x: (x, jnp.zeros_like(x), jnp.zeros_like(x))), update, (lambda state: state[0])
+    return _beside_zeros(2, update)
 
 
 @optimizer
@@ -191,7 +196,7 @@ def adamax(step_size: Any, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8
         u = jnp.maximum(b2 * u, jnp.abs(g))
         return x - (size(i) / (1 - jnp.asarray(b1, m.dtype) ** (i + 1))) * m / (u + eps), m, u
 
-    return (lambda x: (x, jnp.zeros_like(x), jnp.zeros_like(x))), update, (lambda state: state[0])
+    return _beside_zeros(2, update)
 
 
 @optimizer

@@ -8,9 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, final
 
+from steno.core.aval import typeof
 from steno.core.on_demand import on_demand
 from steno.core.op import OPS, Op
+from steno.core.trace import trace_to_jaxpr
 from steno.interpreters.rule_tables import operands
+from steno.ops.control import evaluate
+from steno.transforms.discharge import pure
 
 
 @final
@@ -53,11 +57,15 @@ def register_lowering(prim: Op, rule: Any, platform: str | None = None, inline: 
 
 def _expansion(prim: Op, rule: LoweringByOps) -> Callable[..., Any]:
     def expand(*args: Any, **params: Any) -> Any:
-        out = rule.fun(*operands(args), **params)
-        if prim.multiple_results:
+        def run(*xs: Any) -> list[Any]:
+            out = rule.fun(*xs, **params)
             return list(out) if rule.multiple_results else [out]
-        if rule.multiple_results:
-            (out,) = out
+
+        xs = operands(args)
+        out = evaluate(pure(trace_to_jaxpr(run, [typeof(x) for x in xs])), xs)
+        if prim.multiple_results:
+            return out
+        (out,) = out
         return out
 
     return expand

@@ -85,10 +85,16 @@ class _Checker:
         self.where = outside + self.where
         if len(p.arena) != len(p.offsets):
             self.fail(f"{len(p.arena)} arena buffers, {len(p.offsets)} offsets")
-        for b, offset in zip(p.arena, p.offsets, strict=True):
+        if p.lenders and len(p.lenders) != len(p.arena):
+            self.fail(f"{len(p.arena)} arena buffers, {len(p.lenders)} lenders")
+        for b, lender, offset in p.places():
             end = offset + b.size * b.dtype.itemsize
-            if offset % 64 or offset < 0 or end > p.arena_bytes:
-                self.fail(f"buffer {b.name} at [{offset}, {end}) of an arena of {p.arena_bytes} bytes; offsets are multiples of 64")
+            room = p.arena_bytes if lender is None else lender.size * lender.dtype.itemsize
+            if offset % 64 or offset < 0 or end > room:
+                where = "an arena" if lender is None else f"output {lender.name}"
+                self.fail(f"buffer {b.name} at [{offset}, {end}) of {where} of {room} bytes; offsets are multiples of 64")
+            if lender is not None and (lender not in p.outputs or lender in p.inputs or not lender.aligned):
+                self.fail(f"buffer {b.name} lies in {lender.name}, which is no aligned output with memory of its own")
         for b in self.readable:
             if b.dtype not in PRIMITIVE and b.dtype != F16 or b.size < 0:
                 self.fail(f"buffer {b.name} is {b.dtype}[{b.size}]; a primitive dtype and a size of 0 or more are wanted")

@@ -74,8 +74,8 @@ def run(
 def _run(program: Program, memory: Memory, library: Library, host: Host) -> None:
     """`memory`: arrays of the inputs and outputs; outputs are written in place."""
     arena = np.zeros(program.arena_bytes, np.uint8)
-    for b, offset in zip(program.arena, program.offsets, strict=True):
-        memory[b] = arena[offset : offset + b.size * b.dtype.itemsize].view(b.dtype)
+    for b, lender, offset in program.places():
+        memory[b] = (arena if lender is None else memory[lender].view(np.uint8))[offset : offset + b.size * b.dtype.itemsize].view(b.dtype)
     for s in _in_turn(program.statements):
         if isinstance(s, Kernel):
             _kernel(s, memory)

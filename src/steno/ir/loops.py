@@ -21,7 +21,7 @@ number of blocks rounded up to a power of two, combines the blocks; last, the id
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal, final
 
 from steno.core.record import field, record
@@ -287,7 +287,9 @@ Statement = Kernel | LibraryCall | CallThen | HostCall | CopyBuffer | Loop | Cho
 @final
 @record(frozen=True)
 class Program:
-    """`arena[k]` lies at byte `offsets[k]` (multiples of 64) of an arena of `arena_bytes`; they may overlap where lifetimes do not.
+    """`arena[k]` lies at byte `offsets[k]` (multiples of 64) of an arena of `arena_bytes`; they may overlap where lifetimes do not. The
+    lifetimes of two of one size may meet in a kernel that reads the one, each element before it writes that of the other. `lenders`, where
+    not empty: `lenders[k]` is the output that lends its memory to `arena[k]` before it is written, or None. It takes over no input.
     `inputs[k]`, `outputs[k]` are the pointer tables of the entry, in order. An output that is an input's buffer taken over is
     the output's Buffer; the runtime passes equal pointers."""
 
@@ -298,6 +300,11 @@ class Program:
     arena_bytes: int
     statements: tuple[Statement, ...]
     meta: dict[str, Any] = field(default_factory=dict, compare=False)
+    lenders: tuple[Buffer | None, ...] = ()
+
+    def places(self) -> Iterator[tuple[Buffer, Buffer | None, int]]:
+        """Each buffer of the arena, the output that it lies in (None: the arena), the byte where it begins there."""
+        yield from zip(self.arena, self.lenders or (None,) * len(self.arena), self.offsets, strict=True)
 
 
 def halving(n: int) -> Sequence[tuple[int, int]]:

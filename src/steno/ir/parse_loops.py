@@ -36,7 +36,7 @@ from steno.ir.loops import (
     TreeReduce,
 )
 
-_BUFFER = re.compile(r"(\S+) (\w+)\[(~?)(\d+)\](?: @ (\d+))?$")
+_BUFFER = re.compile(r"(\S+) (\w+)\[(~?)(\d+)\](?: @ (\d+)(?: of (\S+))?)?$")
 _LOOP = re.compile(r"loop (while \S+|\d+)( reverse)? carries(.*) scratch (\S+) inputs(.*) outputs(.*)$")
 _CHOICE = re.compile(r"choice (\S+) scratch (\S+) outputs(.*)$")
 _TOKEN = re.compile(r"\s*(//|%\d+|[\w.]+|[-+*%(),])")
@@ -74,8 +74,9 @@ class _Parser:
         outputs: list[Buffer] = []
         arena: list[Buffer] = []
         offsets: list[int] = []
+        lenders: list[Buffer | None] = []
         while (word := self.peek().partition(" ")[0]) in ("input", "output", "inout", "arena"):
-            b, offset = self.buffer(self.peek().partition(" ")[2], "output" if word == "inout" else word)
+            b, offset, lender = self.buffer(self.peek().partition(" ")[2], "output" if word == "inout" else word)
             if word in ("input", "inout") and not (word == "inout" and b in inputs):
                 inputs.append(b)
             elif word in ("output", "inout"):
@@ -83,20 +84,29 @@ class _Parser:
             else:
                 arena.append(b)
                 offsets.append(offset)
+                lenders.append(lender)
             self.at += 1
         statements: list[Statement] = []
         while self.peek():
             statements.append(self.statement())
-        return Program(tuple(inputs), tuple(outputs), tuple(arena), tuple(offsets), arena_bytes, tuple(statements))
+        return Program(
+            tuple(inputs),
+            tuple(outputs),
+            tuple(arena),
+            tuple(offsets),
+            arena_bytes,
+            tuple(statements),
+            lenders=tuple(lenders) if any(lenders) else (),
+        )
 
-    def buffer(self, text: str, kind: Any) -> tuple[Buffer, int]:
+    def buffer(self, text: str, kind: Any) -> tuple[Buffer, int, Buffer | None]:
         m = _BUFFER.match(text)
         if m is None:
             self.fail("a buffer `name dtype[size]` wanted")
-        name, dtype, row, size, offset = m.groups()
+        name, dtype, row, size, offset, lender = m.groups()
         if name not in self.buffers:
             self.buffers[name] = Buffer(name, np.dtype(dtype), int(size), kind, not row)
-        return self.buffers[name], int(offset or 0)
+        return self.buffers[name], int(offset or 0), None if lender is None else self.named(lender)
 
     def named(self, name: str) -> Buffer:
         b = self.buffers.get(name)

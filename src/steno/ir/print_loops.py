@@ -3,7 +3,7 @@
     program arena 128
     input x float32[1000]
     output y float32[10]
-    arena t float32[100] @ 64
+    arena t float32[100] @ 64                         in the memory of output y: `@ 64 of y`
     kernel k cost 20000.0 outer i:10
       local row float32[100]
       map v:100                                      `serial n` at the end: the first n loops are
@@ -115,8 +115,8 @@ class _Printer:
             self.lines.append(f"{'inout' if b in both else 'input'} {self.buffer(b)}")
         for b in p.outputs:
             self.lines.append(f"{'inout' if b in both else 'output'} {self.buffer(b)}")
-        for b, offset in zip(p.arena, p.offsets, strict=True):
-            self.lines.append(f"arena {self.buffer(b)} @ {offset}")
+        for b, lender, offset in p.places():
+            self.lines.append(f"arena {self.buffer(b)} @ {offset}" + ("" if lender is None else f" of {self.buffers(lender)}"))
         for s in p.statements:
             self.statement(s)
         return "\n".join(self.lines) + "\n"

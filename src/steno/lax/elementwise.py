@@ -227,7 +227,7 @@ def convert_element_type(operand: ArrayLike, new_dtype: DTypeLike) -> Array:
         return as_array("convert_element_type", typed_scalar(_python_number(operand, d), d))
     x = as_operand("convert_element_type", operand)
     if isinstance(d, dtypes.KeyDType) != isinstance(x.aval.dtype, dtypes.KeyDType):
-        raise TypeError(f"convert_element_type: there is no conversion from {dtypes.name(x.aval.dtype)} to {dtypes.name(d)}")
+        raise ValueError(f"Cannot convert_element_type from {dtypes.name(x.aval.dtype)} to {dtypes.name(d)}: one of them is of PRNG keys")
     return as_array("convert_element_type", convert(x, d))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from steno.core import dtypes
 from steno.core.aval import TypedScalar, scalar_aval, scalar_value, typed_scalar, typeof
 from steno.core.errors import ConcretizationTypeError
 from steno.core.op import Op
-from steno.core.trace import JitTracer, Tracer
+from steno.core.trace import JitTracer, Tracer, bad_shape
 from steno.lax import records as p
 
 Array = Any
@@ -115,11 +115,14 @@ def convert(x: Any, dtype: Any, weak: bool = False) -> Any:
     return p.convert_element_type_p(x, new_dtype=dtype, weak_type=weak, sharding=None)
 
 
-def integers(fun: str, what: str, xs: Sequence[Any]) -> Shape:
-    """A sequence of static integers as a tuple of ints. TypeError for other things; ConcretizationTypeError for tracers."""
+def integers(fun: str, what: str, xs: Sequence[Any], wrong: Callable[[Any, str], TypeError] | None = None) -> Shape:
+    """A sequence of static integers as a tuple of ints. TypeError for other things (`wrong(xs, context)`); ConcretizationTypeError for
+    tracers."""
     try:
         return tuple(operator.index(x) for x in xs)
     except TypeError:
+        if wrong is not None:
+            raise wrong(xs, f"({what} of {fun})") from None
         traced = next((x for x in xs if isinstance(x, Tracer)), None)
         if traced is not None:
             raise ConcretizationTypeError(traced, f"{what} of {fun} must be known while tracing.") from None
@@ -131,8 +134,9 @@ def shape_argument(fun: str, shape: Any) -> Shape:
     if isinstance(shape, int | np.integer):
         shape = (shape,)
     if isinstance(shape, Tracer) or not hasattr(shape, "__iter__") or isinstance(shape, str):
-        raise TypeError(f"{fun}: a shape is a sequence of integers that are known while tracing, got {shape}")
-    out = integers(fun, "shape", tuple(shape))
+        raise bad_shape(shape, f"(shape of {fun})")
+    sizes = tuple(shape)
+    out = integers(fun, "shape", sizes, bad_shape)
     if any(n < 0 for n in out):
         raise TypeError(f"{fun}: shape must not hold negative sizes, got {out}")
     return out

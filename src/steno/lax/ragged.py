@@ -76,14 +76,24 @@ def ragged_dot_general(
     (lc, rc), (lb, rb) = ragged_dot_dimension_numbers.dot_dimension_numbers
     lc, rc, lb, rb = (integers(fun, "dimension numbers", d) for d in (lc, rc, lb, rb))
     ragged, group = (integers(fun, "dimension numbers", d) for d in ragged_dot_dimension_numbers[1:])
-    if len(ragged) != 1 or not 0 <= ragged[0] < x.ndim:
-        raise TypeError(f"{fun} expects exactly one lhs ragged dimension among {x.ndim}, not {ragged}")
+    if len(ragged) != 1:
+        raise TypeError(f"{fun} expects exactly one lhs ragged dimension, got {ragged}")
+    if not 0 <= ragged[0] < x.ndim:
+        raise TypeError(
+            f"{fun} requires lhs ragged dimension numbers to be nonnegative and less than the number of axes of the lhs, got {ragged} "
+            f"for {x.ndim} axes"
+        )
+    if not all(0 <= d < y.ndim for d in group):
+        raise TypeError(f"{fun}: rhs group dimension numbers must lie in [0, {y.ndim}), got {group}")
+    if set(group) & {*rc, *rb}:
+        raise TypeError(
+            f"{fun} requires rhs group dimension numbers to be distinct from contracting and batch dimensions, got {group} and {(*rc, *rb)}"
+        )
     own = ragged[0] not in (*lc, *lb)
-    if len(group) != own:
-        wanted = "exactly one rhs group dimension" if own else "zero group dimensions in the rhs"
-        raise TypeError(f"{fun}: there must be {wanted} if lhs's is {'its own' if own else 'contracting or batch'}, got {group}")
-    if not all(0 <= d < y.ndim and d not in (*rc, *rb) for d in group):
-        raise TypeError(f"{fun}: rhs group dimension numbers must be in bounds, and not contracting or batch ones, got {group}")
+    if own and len(group) != 1:
+        raise TypeError(f"{fun} requires exactly one rhs group dimension when lhs ragged dimension is noncontracting, got {group}")
+    if not own and group:
+        raise TypeError(f"{fun} requires zero group dimensions in the rhs when lhs ragged dimension is contracting or batch, got {group}")
     out = None if preferred_element_type is None else check_dtype(preferred_element_type, fun)
     numbers = ((lc, rc), (lb, rb))
     _check_shapes(fun, x.shape, y.shape, numbers)

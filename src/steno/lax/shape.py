@@ -13,7 +13,7 @@ from steno.core import dtypes
 from steno.core.aval import TypedScalar, scalar_aval, scalar_value, typeof
 from steno.core.pytree import tree_flatten, tree_unflatten
 from steno.core.refs import is_ref
-from steno.core.trace import Tracer
+from steno.core.trace import Tracer, bad_shape
 from steno.lax import records as p
 from steno.lax.operands import (
     Array,
@@ -35,7 +35,7 @@ def broadcast_shapes(*shapes: Sequence[int]) -> Shape:
     sizes."""
     if not shapes:
         return ()
-    given = [(s,) if isinstance(s, int | np.integer) else tuple(s) for s in shapes]
+    given = [(s,) if isinstance(s, int | np.integer) else integers("broadcast_shapes", "shape", tuple(s), bad_shape) for s in shapes]
     rank = max(map(len, given))
     out = []
     for sizes in zip(*((1,) * (rank - len(s)) + s for s in given), strict=True):
@@ -86,7 +86,9 @@ def reshape(operand: ArrayLike, new_sizes: Any, dimensions: Sequence[int] | None
     x = as_array("reshape", operand)
     if isinstance(new_sizes, int | np.integer):
         new_sizes = (new_sizes,)
-    sizes = integers("reshape", "new_sizes", new_sizes)
+    elif not hasattr(new_sizes, "__iter__"):
+        raise bad_shape(new_sizes, "(new_sizes of reshape)")
+    sizes = integers("reshape", "new_sizes", new_sizes, bad_shape)
     if any(n < 0 for n in sizes):
         raise TypeError(f"reshape: new_sizes must not hold negative sizes, got {sizes}")
     dims = None if dimensions is None else integers("reshape", "dimensions", dimensions)

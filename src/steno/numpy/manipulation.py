@@ -12,6 +12,7 @@ import numpy as np
 
 from steno import lax
 from steno.core import dtypes
+from steno.core.trace import bad_shape
 from steno.lax import records as p
 from steno.numpy import elementwise as e
 from steno.numpy.creation import arange, diagonal_mask
@@ -75,10 +76,7 @@ def complete_shape(new: Any, size: int, old: Shape) -> Shape:
     try:
         sizes = tuple(map(operator.index, given))
     except TypeError:
-        text = f"Shapes must be 1D sequences of concrete values of integer type, got {tuple(given)}."
-        if any(isinstance(n, Tracer) for n in given):
-            text += "\nIf using `jit`, try using `static_argnums` or applying `jit` to smaller subfunctions."
-        raise TypeError(text) from None
+        raise bad_shape(tuple(given)) from None
     unknown = sizes.count(-1)
     if unknown > 1:
         raise TypeError(f"reshape: only one size may be -1, got {sizes}")

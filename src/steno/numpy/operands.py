@@ -23,7 +23,7 @@ from steno.core.config import config
 from steno.core.errors import ConcretizationTypeError
 from steno.core.op import Op
 from steno.core.pytree import tree_leaves
-from steno.core.trace import JitTracer, Tracer
+from steno.core.trace import JitTracer, Tracer, bad_shape
 from steno.lax.records import broadcast_in_dim_p, convert_element_type_p, real_p
 
 Array = Any  # an ArrayImpl or a Tracer
@@ -251,7 +251,7 @@ def broadcast_shapes(*shapes: Sequence[int], fun: str = "") -> Shape:
         if len(wide) > 1:
             names = ", ".join(str(tuple(s)) for s in shapes)
             if fun:
-                raise TypeError(f"{fun}: Incompatible shapes for broadcasting: {names}")
+                raise TypeError(f"{fun} got incompatible shapes for broadcasting: {names}.")
             raise ValueError(f"Incompatible shapes for broadcasting: {names}")
         out.append(wide.pop() if wide else 1)
     return tuple(out)
@@ -262,10 +262,10 @@ def check_rank_promotion(fun: str, *shapes: Shape) -> None:
     mode = config._state.numpy_rank_promotion
     if mode == "allow" or len({len(s) for s in shapes if s}) <= 1:
         return
-    message = f"{fun}: operands with shapes {', '.join(map(str, shapes))} require rank promotion, and jax_numpy_rank_promotion={mode!r}"
+    promotion = f"NumPy automatic rank promotion for {fun} on shapes {' '.join(map(str, shapes))}"
     if mode == "raise":
-        raise ValueError(message)
-    warnings.warn(message, stacklevel=4)
+        raise ValueError(f"{promotion} is off: jax_numpy_rank_promotion={mode!r}")
+    warnings.warn(f"Following {promotion}, of which jax_numpy_rank_promotion={mode!r} warns", stacklevel=4)
 
 
 def broadcast_to(x: Any, shape: Shape) -> Array:
@@ -332,13 +332,6 @@ def check_shape(shape: Any, context: str = "") -> Shape:
     if any(n < 0 for n in out):
         raise TypeError(f"a shape must not hold negative sizes, got {out}{context and ' as ' + context}")
     return out
-
-
-def bad_shape(shape: Any, context: str = "") -> TypeError:
-    text = f"Shapes must be 1D sequences of concrete values of integer type, got {shape}."
-    if isinstance(shape, Tracer) or (isinstance(shape, tuple) and any(isinstance(n, Tracer) for n in shape)):
-        text += "\nIf using `jit`, try using `static_argnums` or applying `jit` to smaller subfunctions."
-    return TypeError(f"{text}{context and ' ' + context}")
 
 
 # elementwise functions of two operands

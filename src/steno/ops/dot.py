@@ -72,9 +72,8 @@ def _check(x: ShapedArray, y: ShapedArray, dimension_numbers: DimensionNumbers) 
         x_sizes, y_sizes = tuple(x.shape[d] for d in xs), tuple(y.shape[d] for d in ys)
         if x_sizes != y_sizes:
             raise TypeError(
-                f"{op}: {name} dimensions must have the same shape on both sides, got {x_sizes} (axes {tuple(xs)} of lhs, of shape "
-                f"{x.shape}) "
-                f"and {y_sizes} (axes {tuple(ys)} of rhs, of shape {y.shape})"
+                f"{op} requires {name} dimensions to have the same shape, got {x_sizes} and {y_sizes}. They are axes {tuple(xs)} of lhs, "
+                f"of shape {x.shape}, and {tuple(ys)} of rhs, of shape {y.shape}"
             )
 
 

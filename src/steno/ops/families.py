@@ -68,6 +68,10 @@ def describe(domain: Domain) -> str:
 def check_domain(op: str, aval: ShapedArray, domain: Domain, position: int | None = None) -> None:
     """TypeError if the op does not take this dtype (at that position)."""
     if (aval.dtype if not getattr(aval.dtype, "made", None) else dtypes.key_fry) not in domain:
+        if aval.dtype == dtypes.float0:
+            raise TypeError(
+                f"{op}: float0s do not support any operations by design: they are derivatives by integers and booleans, all zero"
+            )
         where = "" if position is None else f" at position {position}"
         raise TypeError(f"{op} does not accept dtype {dtypes.name(aval.dtype)}{where}. Accepted dtypes: {describe(domain)}.")
 

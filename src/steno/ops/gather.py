@@ -58,19 +58,25 @@ def _typ(
     if mode is GatherScatterMode.ONE_HOT:
         raise NotImplementedError("gather: mode 'one_hot' is not implemented; use 'clip' or 'fill'")
     if len(slice_sizes) != x.ndim:
-        raise TypeError(f"gather: slice_sizes must have one entry for each axis, got {slice_sizes} for an operand of shape {x.shape}")
+        raise TypeError(
+            f"gather: Gather op must have one slice size for every input dimension, got {slice_sizes} for an operand of shape {x.shape}"
+        )
     outside = next((d for d, (s, n) in enumerate(zip(slice_sizes, x.shape, strict=True)) if not 0 <= s <= n), None)
     if outside is not None:
         raise TypeError(
             f"gather: Slice size at index {outside} in gather op is out of range: it must lie between 0 and the operand's size, got "
             f"slice_sizes {slice_sizes} for an operand of shape {x.shape}"
         )
-    if any(slice_sizes[d] != 1 for d in dn.collapsed_slice_dims) or any(slice_sizes[d] > 1 for d in dn.operand_batching_dims):
-        raise TypeError(
-            f"gather: slice_sizes must be 1 along collapsed and batching axes, got {slice_sizes} with collapsed_slice_dims "
-            f"{dn.collapsed_slice_dims} "
-            f"and operand_batching_dims {dn.operand_batching_dims}"
-        )
+    for what, axes, bounds in (
+        ("collapse slice dims with bound 1", dn.collapsed_slice_dims, (1,)),
+        ("have operand batching dims with bound 0/1", dn.operand_batching_dims, (0, 1)),
+    ):
+        wide = next((k for k, d in enumerate(axes) if slice_sizes[d] not in bounds), None)
+        if wide is not None:
+            d = axes[wide]
+            raise TypeError(
+                f"gather: Gather op can only {what}, but bound is {slice_sizes[d]} for index {d} at position {wide}. Sizes: {slice_sizes}"
+            )
     kept = [s for d, s in enumerate(slice_sizes) if d not in dn.collapsed_slice_dims and d not in dn.operand_batching_dims]
     if len(kept) != len(dn.offset_dims):
         raise TypeError(

@@ -99,8 +99,10 @@ def _cut(
         if v not in place:
             place[v] = ("row", len(outputs) - first_row)
             outputs.append(v)
-    used = {a for e in j.eqns if e not in later for a in e.invars if type(a) is not Literal}
-    used.update(a for a in outputs if type(a) is not Literal)
+    used = {a for a in outputs if type(a) is not Literal}
+    for e in reversed(j.eqns):
+        if e.effects or not used.isdisjoint(e.outvars):
+            used.update(a for a in e.invars if type(a) is not Literal)
     given = j.invars[n_before : n_before + constants]
     taken = tuple(v in used for v in given)
     invars = [*j.invars[:n_before], *chosen(given, taken), *j.invars[n_before + constants :]]
@@ -136,11 +138,15 @@ _CHEAP: Final = frozenset((
     "slice", "square", "squeeze", "stop_gradient", "sub", "transpose", "unchosen", "xor",
 ))  # fmt: skip
 """Ops that cost less than to write their result to memory and read it again."""
+_WEIGHT: Final = {"div": 6, "integer_pow": 8}
+_AGAIN: Final = 16
+"""So many operations, weighted, are computed again rather than a row of a residual kept, which goes to memory and back."""
+_LONGEST: Final = 100
 
 
 def _later(j: Jaxpr, kept: Sequence[Any], place: dict[Any, Any], outputs: Sequence[Atom]) -> list[JaxprEqn]:
-    """The equations, in order, that are better left to the second scan: cheap ones that only the residuals `kept` need, of values that it
-    has anyway."""
+    """The equations, in order, that are better left to the second scan: cheap ones of values that it has anyway, which only the residuals
+    `kept` need. A few may be computed by the first scan, too."""
     maker = {v: e for e in j.eqns for v in e.outvars}
     users: dict[Any, list[JaxprEqn]] = {}
     for e in j.eqns:
@@ -149,21 +155,30 @@ def _later(j: Jaxpr, kept: Sequence[Any], place: dict[Any, Any], outputs: Sequen
                 users.setdefault(a, []).append(e)
     results = {v for v in outputs if type(v) is not Literal}
     wanted = set(kept)
+    position = {e: k for k, e in enumerate(j.eqns)}
     moved: set[JaxprEqn] = set()
+    again: set[JaxprEqn] = set()  # those of them that the first scan needs
 
     def movable(v: Any, chain: set[JaxprEqn]) -> bool:
         e = maker.get(v)
-        if e is None or e.op.name not in _CHEAP or v in results:
+        if e in chain:
+            return True
+        if e is None or e.op.name not in _CHEAP or v in results or len(chain) == _LONGEST:
             return False
         chain.add(e)
-        if any(u not in moved and u not in chain for u in users.get(v, ())):
-            return False
         return all(type(a) is Literal or a in place or a in wanted or movable(a, chain) for a in e.invars)
 
     for v in reversed(kept):
         chain: set[JaxprEqn] = set()
-        if movable(v, chain):
+        if not movable(v, chain):
+            continue
+        both: set[JaxprEqn] = set()
+        for e in sorted(chain, key=position.__getitem__, reverse=True):
+            if any((u not in moved and u not in chain) or u in again or u in both for o in e.outvars for u in users.get(o, ())):
+                both.add(e)
+        if sum(_WEIGHT.get(e.op.name, 1) for e in both - again) <= _AGAIN:
             moved |= chain
+            again |= both
     return [e for e in j.eqns if e in moved]
 
 

@@ -32,6 +32,7 @@ from steno.ops.windows import (
     check_axes,
     check_geometry,
     joint_axes,
+    title,
 )
 from steno.transforms.rules import (
     Axis,
@@ -82,14 +83,16 @@ def _typ_of(op: str) -> Any:
         rank = len(dn.update_window_dims) + max(indices.ndim, 1) - 1
         if updates.ndim != rank:
             raise TypeError(
-                f"{op}: updates must be of rank {rank} (the axes of the indices but the last, and those of the window), got shape "
-                f"{updates.shape}"
+                f"{op}: Updates tensor must be of rank {rank}; got {updates.ndim}. It has the axes of the indices but the last, and those "
+                f"of the window; its shape is {updates.shape}"
             )
         check_axes(op, "update_window_dims", dn.update_window_dims, updates.ndim)
         check_geometry(op, x, indices, list(dn._asdict().items())[1:])
-        if len(dn.update_window_dims) + len(dn.inserted_window_dims) + len(dn.operand_batching_dims) != x.ndim:
+        window = len(dn.update_window_dims) + len(dn.inserted_window_dims) + len(dn.operand_batching_dims)
+        if window != x.ndim:
             raise TypeError(
-                f"{op}: each operand axis must be a window, inserted or batching axis, got {dn} for an operand of shape {x.shape}"
+                f"{title(op)} has window of size {window}; doesn't match operand of rank {x.ndim}. Each operand axis must be a window, "
+                f"inserted or batching axis, got {dn}"
             )
         w = _windows(x.shape, updates.shape, dn)
         if mode is GatherScatterMode.ONE_HOT:

@@ -235,7 +235,7 @@ def _broadcast_typ(x: ShapedArray, *, shape: Shape, broadcast_dimensions: Shape,
     if len(dims) != x.ndim:
         raise TypeError(f"{op}: broadcast_dimensions must have length equal to operand ndim, got {dims} for an operand of shape {x.shape}")
     if any(not 0 <= d < len(shape) for d in dims):
-        raise TypeError(f"{op}: broadcast_dimensions must lie in [0, {len(shape)}), got {dims} for the target shape {shape}")
+        raise TypeError(f"{op} broadcast_dimensions must be a subset of output dimensions, those of shape {shape}, got {dims}")
     if any(n not in (1, shape[d]) for n, d in zip(x.shape, dims, strict=True)):
         raise TypeError(
             f"{op}: each operand axis must have size 1 or the size of its target axis, got an operand of shape {x.shape}, "

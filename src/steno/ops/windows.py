@@ -205,6 +205,11 @@ def check_axes(op: str, name: str, axes: Sequence[int], rank: int, ordered: bool
         raise TypeError(f"{op}: {name} in {op} op must be sorted, got {tuple(axes)}")
 
 
+def title(op: str) -> str:
+    """How an error begins: `scatter-add: Scatter op`."""
+    return f"{op}: {op.partition('-')[0].capitalize()} op"
+
+
 def check_geometry(op: str, x: ShapedArray, indices: ShapedArray, dimensions: Sequence[tuple[str, Axes]]) -> None:
     """What gather and scatter have in common. `dimensions`: names and values of collapsed, start map, operand batching and indices batching
     dimensions."""
@@ -213,6 +218,11 @@ def check_geometry(op: str, x: ShapedArray, indices: ShapedArray, dimensions: Se
         raise ValueError(f"{op}: indices must have an integer type, got {dtypes.name(indices.dtype)}")
     if indices.ndim < 1:
         raise TypeError(f"{op}: indices must have an axis of index vectors, the last one; got a scalar")
+    if indices.ndim - 1 in indices_batching:
+        raise TypeError(
+            f"{title(op)} cannot have the index vector dimension as a batching dimension, got {indices_name} {indices_batching} for "
+            f"indices of shape {indices.shape}"
+        )
     for k, (name, axes) in enumerate(dimensions):
         check_axes(op, name, axes, x.ndim if k < 3 else indices.ndim - 1, k in (0, 2), "mapping" if k == 1 else "set")
     for name, axes in dimensions[:2]:
@@ -220,14 +230,17 @@ def check_geometry(op: str, x: ShapedArray, indices: ShapedArray, dimensions: Se
             raise TypeError(f"{op}: {name} and {batching_name} in {op} op must be disjoint, got {axes} and {batching}")
     if len(start_map) != indices.shape[-1]:
         raise TypeError(
-            f"{op}: {start_map_name} {start_map} must have one entry for each component of an index vector, got indices of shape "
-            f"{indices.shape}"
+            f"{title(op)} has {len(start_map)} elements in {start_map_name} and the bound of dimension index_vector_dim={indices.ndim - 1} "
+            f"of indices is {indices.shape[-1]}. These two numbers must be equal: there is one entry for each component of an index vector."
         )
     if len(batching) != len(indices_batching):
-        raise TypeError(f"{op}: {batching_name} and {indices_name} must have equal lengths, got {batching} and {indices_batching}")
-    for d, k in zip(batching, indices_batching, strict=True):
-        if x.shape[d] != indices.shape[k]:
-            raise TypeError(
-                f"{op}: batching axes of operand and indices must have equal sizes, got {x.shape[d]} (operand axis {d}) and "
-                f"{indices.shape[k]} (indices axis {k})"
-            )
+        raise TypeError(
+            f"{title(op)} requires equal numbers of {batching_name} and {indices_name}, which are pairs, got {batching} and "
+            f"{indices_batching}"
+        )
+    sizes, indices_sizes = tuple(x.shape[d] for d in batching), tuple(indices.shape[d] for d in indices_batching)
+    if sizes != indices_sizes:
+        raise TypeError(
+            f"{title(op)} requires operand batching dimensions and indices batching dimensions to have the same shape, got {sizes} "
+            f"(axes {batching}) and {indices_sizes} (axes {indices_batching})"
+        )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 
 from steno import numpy as jnp
 from steno.core import dtypes
+from steno.core.aval import HasShape
 from steno.core.errors import ConcretizationTypeError
 from steno.core.trace import Tracer
 from steno.mapping import vmap
@@ -32,7 +32,7 @@ class CuSparseEfficiencyWarning(SparseEfficiencyWarning):
     """As SparseEfficiencyWarning, of cuSPARSE: never given here."""
 
 
-class JAXSparse(ABC):
+class JAXSparse(HasShape, ABC):
     """A sparse array: arrays of its stored elements and of their positions, which are the leaves it has as a pytree, and a `shape`.
 
     Operators and methods are attached by `operators`; those that a format does not have raise TypeError or NotImplementedError."""
@@ -64,16 +64,6 @@ class JAXSparse(ABC):
     def dtype(self) -> Any:
         """The dtype of the stored elements."""
         return self.data.dtype
-
-    @property
-    def ndim(self) -> int:
-        """The number of axes."""
-        return len(self.shape)
-
-    @property
-    def size(self) -> int:
-        """The number of elements, stored or not."""
-        return math.prod(self.shape)
 
     @property
     def T(self) -> Any:
