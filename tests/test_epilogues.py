@@ -1,5 +1,5 @@
-"""Products whose results are finished block by block: the same bits as one op after the other, whatever the threads and instructions, and the
-plans are as they should be."""
+"""Products whose results are finished block by block: the same bits as one op after the other, whatever the threads and instructions, and
+the plans are as they should be."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ FUSED: dict[str, tuple[Callable, tuple[np.ndarray, ...]]] = {
     "narrow": (dense, (array(300, 40), array(40, 3), array(3))),
     "residual": (lambda x, w, r: r + 2 * (x @ w), (array(130, 60), array(60, 90), array(130, 90))),
     "row bias": (lambda x, w, b: x @ w + b[:, None], (array(130, 60), array(60, 90), array(130))),
-    "transposed": (lambda x, w, b: nn.relu(lax.dot_general(x, w, (((0,), (1,)), ((), ()))) + b), (array(60, 100), array(80, 60), array(80))),
+    "transposed operands": (lambda x, w, b: nn.relu(x.T @ w.T + b), (array(60, 100), array(80, 60), array(80))),
     "scalar": (lambda x, w, s: (x @ w) / s, (array(64, 64), array(64, 64), array())),
     "batch": (scores, (array(5, 120, 16), array(5, 130, 16))),
     "batch of small ones": (scores, (array(900, 9, 6), array(900, 5, 6))),

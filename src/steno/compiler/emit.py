@@ -105,7 +105,7 @@ class KernelCode:
 def emit_kernel(
     kernel: Kernel, target: Target, declarations: Declarations, extent_of: Buffer | None = None, then: Then | None = None
 ) -> KernelCode:
-    """`extent_of`: holds the extent of a flat kernel's variable, whose own is but a bound. `then`: the kernel runs on blocks of a product."""
+    """`extent_of`: holds the extent of a flat kernel's variable, whose own is but a bound. `then`: for a kernel on blocks of a product."""
     loaded = set().union(*map(loaded_by, kernel.stages)) if kernel.stages else set()
     stored = frozenset().union(*map(stored_by, kernel.stages)) if kernel.stages else frozenset()
     c = Code(target, declarations, stored & loaded)
@@ -464,7 +464,7 @@ class _Emitter:
             return
         name = self.declarations.add("llvm.memcpy.p0.p0.i64", "void", ("ptr", "ptr", "i64", "i1"))
         self.declarations.add("llvm.smin.i64", "i64", ("i64", "i64"))
-        body = f"""  %from = load ptr, ptr %buffers, align 8
+        body = f"""{_HEAD}  %from = load ptr, ptr %buffers, align 8
   %to.at = getelementptr ptr, ptr %buffers, i64 1
   %to = load ptr, ptr %to.at, align 8
   %start = mul i64 %begin, {COPY_UNIT}
@@ -477,7 +477,7 @@ class _Emitter:
   ret void
 }}"""
         self.run(
-            self.function(_HEAD + body, f"copy:{copy.source.dtype}[{copy.source.size}]"), (copy.source, copy.target), -(-size // COPY_UNIT), cost
+            self.function(body, f"copy:{copy.source.dtype}[{copy.source.size}]"), (copy.source, copy.target), -(-size // COPY_UNIT), cost
         )
 
 

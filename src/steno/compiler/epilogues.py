@@ -10,7 +10,6 @@ Nothing is computed otherwise than before, so not a bit changes.
 from __future__ import annotations
 
 from collections.abc import Container, Sequence, Set
-from typing import Any
 
 from steno.compiler.emit_tiles import crosses
 from steno.compiler.loop_rewrites import replace_buffer, split
