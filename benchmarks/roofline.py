@@ -3,8 +3,8 @@
     python benchmarks/roofline.py [--threads 1,2] [--only PART] [--seconds 0.3] [--json PATH]
 
 The limits are measured here (`steno.limits`): multiply-adds in registers, and passes that read and write as many bytes as the kernel does
-at least, in the same proportion. A kernel's time is the median of its runs and the limit's the fastest, so that a busy machine shows as a
-low fraction.
+at least, in the same proportion. Runs of a kernel and of its limit take turns, and the medians of both are compared: the clock of a
+processor, and what is left of a busy machine, change from second to second by more than what is to be seen here.
 """
 
 from __future__ import annotations
@@ -63,18 +63,29 @@ def passes() -> dict[str, tuple[Function, tuple[Any, ...]]]:
     }
 
 
-def median(f: Function, args: tuple[Any, ...], seconds: float) -> float:
-    """Seconds of a run, the results waited for."""
+def medians(f: Function, args: tuple[Any, ...], limit: limits.Limit, seconds: float) -> tuple[float, float]:
+    """Seconds of a run, the results waited for, and of one of its limit. Short runs are timed several at once."""
     call = steno.jit(f)
-    steno.block_until_ready(call(*args))
-    steno.block_until_ready(call(*args))
-    times: list[float] = []
+
+    def run(count: int) -> float:
+        start = time.perf_counter()
+        for _ in range(count):
+            steno.block_until_ready(call(*args))
+        return (time.perf_counter() - start) / count
+
+    def run_limit() -> float:
+        start = time.perf_counter()
+        limit.run()
+        return time.perf_counter() - start
+
+    run(2)
+    run_limit()
+    count = max(1, round(run_limit() / run(3)))
+    times: list[tuple[float, float]] = []
     end = time.perf_counter() + seconds
     while len(times) < 5 or time.perf_counter() < end:
-        start = time.perf_counter()
-        steno.block_until_ready(call(*args))
-        times.append(time.perf_counter() - start)
-    return statistics.median(times)
+        times.append((run(count), run_limit()))
+    return statistics.median(t for t, _ in times), statistics.median(u for _, u in times)
 
 
 def bytes_of(f: Function, args: tuple[Any, ...]) -> tuple[int, int]:
@@ -103,21 +114,22 @@ def main() -> int:
                 found[name] = limits.bandwidth(r * LARGE, w * LARGE, n)
                 print(f"  {name:22}{found[name] / 1e9:10.1f} GB/s on arrays of {LARGE // 10**6} MB", flush=True)
         if o.only in (None, "products"):
-            print(f"{title}: products of float32 matrices\n  {'n':>22}{'us':>12}{'GFLOP/s':>10}{'of peak':>10}")
+            print(f"{title}: products of float32 matrices\n  {'n':>22}{'us':>12}{'GFLOP/s':>10}{'limit':>10}{'of limit':>10}")
             for size in PRODUCTS:
-                t = median(lambda a, b: a @ b, (normal(size, size), normal(size, size)), o.seconds)
-                speed = 2 * size**3 / t
-                out["products"].setdefault(n, {})[size] = speed / peak
-                print(f"  {size:>22}{t * 1e6:12.1f}{speed / 1e9:10.1f}{speed / peak:10.0%}", flush=True)
+                limit = limits.multiply_adds("float32")
+                t, u = medians(lambda a, b: a @ b, (normal(size, size), normal(size, size)), limit, o.seconds)
+                speed, top = 2 * size**3 / t, limit.amount / u
+                out["products"].setdefault(n, {})[size] = speed / top
+                print(f"  {size:>22}{t * 1e6:12.1f}{speed / 1e9:10.1f}{top / 1e9:10.1f}{speed / top:10.0%}", flush=True)
         if o.only in (None, "passes"):
             print(f"{title}: passes over memory\n  {'kernel':22}{'us':>12}{'GB/s':>10}{'limit':>10}{'of limit':>10}")
             for name, (f, args) in passes().items():
                 read, written = bytes_of(f, args)
-                t = median(f, args, o.seconds)
-                limit = limits.bandwidth(read, written, n)
-                part = (read + written) / t / limit
-                out["passes"].setdefault(n, {})[name] = part
-                print(f"  {name:22}{t * 1e6:12.1f}{(read + written) / t / 1e9:10.1f}{limit / 1e9:10.1f}{part:10.0%}", flush=True)
+                limit = limits.passes(read, written, n)
+                t, u = medians(f, args, limit, o.seconds)
+                speed, top = (read + written) / t, limit.amount / u
+                out["passes"].setdefault(n, {})[name] = speed / top
+                print(f"  {name:22}{t * 1e6:12.1f}{speed / 1e9:10.1f}{top / 1e9:10.1f}{speed / top:10.0%}", flush=True)
     _native.set_num_threads(0)
     if o.json:
         Path(o.json).write_text(json.dumps(out, indent=1))

@@ -485,6 +485,19 @@ def test_a_function_made_anew_each_time():
     assert "the function object is new" in record.reason and "define it once" in record.reason
 
 
+def test_functions_that_die_at_once_are_new_each_time(caplog):
+    with caplog.at_level(logging.WARNING, "steno"), steno.explain_cache_misses(True):
+        for _ in range(3):
+            steno.jit(lambda x: neg(x))(1.0)
+    assert caplog.text.count("another function defined on the same line") == 2 and "seen 2 times before" in caplog.text
+    caplog.clear()
+    f = lambda x: neg(x)  # noqa: E731
+    with caplog.at_level(logging.WARNING, "steno"), steno.explain_cache_misses(True):
+        steno.jit(f)(1.0)
+        steno.jit(f, keep_unused=True)(1.0)
+    assert caplog.text.count("first call") == 2
+
+
 def test_log(caplog):
     f = steno.jit(lambda x: neg(x))
     with caplog.at_level(logging.WARNING, "steno"), steno.explain_cache_misses(True):

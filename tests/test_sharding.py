@@ -277,6 +277,22 @@ def test_results_of_jitted_functions_lie_as_they_are_to(eight_devices):
     assert steno.grad(lambda x: f(x)[0].sum())(np.ones(8))[0] == 2
 
 
+def test_arrays_like_an_array_lie_where_it_does(eight_devices):
+    place = NamedSharding(steno.make_mesh((4, 2), ("x", "y")), P("x", "y"))
+    a = steno.device_put(np.arange(16).reshape(8, 2), place)
+    like = (
+        snp.zeros_like, snp.ones_like, snp.empty_like, lambda a: snp.full_like(a, 3), lambda a: steno.lax.full_like(a, 3), snp.copy,
+        snp.array, lambda a: snp.array(a, "int8"), lambda a: a.astype("float32"), lambda a: a.copy(),
+        lambda a: steno.lax.full(a.shape, 1, sharding=place),
+    )  # fmt: skip
+    for f in like:
+        assert f(a).sharding == place and len(f(a).addressable_shards) == 8 and f(a).committed
+        assert f(snp.ones((8, 2))).committed == (f is like[-1])
+    assert not snp.zeros_like(a, shape=(3,)).committed and steno.jit(snp.zeros_like)(a).shape == a.shape
+    one = steno.devices()[1]
+    assert snp.zeros_like(a, device=one).devices() == {one}
+
+
 def test_hints_are_accepted(eight_devices):
     names = ("compute_on", "overlap", "scheduling_groups", "topologies")
     compute_on, overlap, groups, topologies = (importlib.import_module(f"steno.experimental.{n}") for n in names)

@@ -211,7 +211,7 @@ class Traces:
             function=source.function_info(fun),
             call=source.summary(source.place(1)),
             first=not self.records,
-            changes=retrace.explain(fun, key, self.records, _seen_code(fun, self)),
+            changes=retrace.explain(fun, key, self.records, _seen_code(fun)),
             in_avals=key.avals,
             trace_seconds=seconds,
             time=start,
@@ -279,7 +279,8 @@ def _executables() -> list[Any]:
 
 places._programs.append(_executables)
 _all_traces: dict[int, tuple[Any, dict[Options, Traces]]] = {}
-_codes: dict[int, tuple[Any, Counter[int]]] = {}  # by the id of a code object, which the entry keeps alive
+_codes: dict[int, tuple[Any, Callable[[], Any], int]] = {}
+"""By the id of a code object: this object, the last function of it that was traced, and how many others were before."""
 
 
 def _traces_of(fun: Any, options: Options) -> Traces:
@@ -301,18 +302,18 @@ def _traces_of(fun: Any, options: Options) -> Traces:
     return found
 
 
-def _seen_code(fun: Any, traces: Traces) -> int:
+def _seen_code(fun: Any) -> int:
     """How many other function objects of the same code have been traced, while a closure or lambda is made anew each time."""
-    code = getattr(source.unwrapped(fun), "__code__", None)
+    inner = source.unwrapped(fun)
+    code = getattr(inner, "__code__", None)
     if code is None:
         return 0
-    entry = _codes.setdefault(id(code), (code, Counter()))
-    seen = entry[1]
-    owner = id(traces)
-    count = sum(1 for k in seen if k != owner)
-    seen[owner] += 1
     if len(_codes) > 4096:
         _codes.clear()
+    _, last, count = _codes.get(id(code), (code, lambda: inner, 0))
+    if last() is not inner:
+        count += 1
+    _codes[id(code)] = code, weakly(inner), count
     return count
 
 

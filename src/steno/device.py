@@ -341,6 +341,12 @@ _places: Final[dict[int, tuple[weakref.ref[Any], Sharding]]] = {}
 """Where arrays were put that were put somewhere, by their ids."""
 
 
+def placed_like(x: Any, other: Any) -> Any:
+    """A known array, which says that it lies where `other`, an array of its shape, was put, if that was put somewhere."""
+    found = _places.get(id(other))
+    return x if found is None or type(x) is not ArrayImpl or x.shape != other.shape else _placed(x, found[1])
+
+
 def _placed(x: ArrayImpl, place: Sharding) -> ArrayImpl:
     """The array, which says that it lies there; another object over the same memory, unless it says so already."""
     i = id(x)

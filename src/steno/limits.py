@@ -12,7 +12,7 @@ import mmap
 import time
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 from steno import _native
 from steno.compiler.emit import Module
@@ -32,6 +32,17 @@ FMAS = {
     16: 16,
 }  # chains of multiply-adds that fill the pipelines, by the bytes of a vector; they leave registers for the operands
 _FLOATS = {"float32": ("float", 4), "float64": ("double", 8)}
+
+
+def _memory(nbytes: int) -> tuple[Any, int]:
+    """Memory in huge pages where the system has them, and its address."""
+    memory = mmap.mmap(-1, max(nbytes, 4096) + (1 << 21))
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        memory.madvise(mmap.MADV_HUGEPAGE)
+    view = ctypes.c_char.from_buffer(memory)
+    address = (ctypes.addressof(view) + (1 << 21) - 1) // (1 << 21) * (1 << 21)
+    ctypes.memset(address, 1, max(nbytes, 4096))
+    return view, address
 
 
 @final
@@ -72,6 +83,19 @@ def _on(threads: int, measure: Callable[[], float]) -> float:
         _native.swap_thread_limit(before)
 
 
+class Limit(NamedTuple):
+    """What nothing exceeds: a run of some milliseconds, and how many operations it does or bytes it moves. The run takes the threads that
+    programs may use when it is called."""
+
+    run: Callable[[], None]
+    amount: float
+    memory: object  # that the run uses
+
+    def speed(self, threads: int) -> float:
+        """The amount a second in the fastest of many runs, on so many threads."""
+        return self.amount / _on(threads, lambda: fastest(self.run))
+
+
 # multiply-adds
 
 
@@ -106,17 +130,23 @@ def _fma_kernel(dtype: str) -> _Kernel:
 
 
 @functools.cache
+def multiply_adds(dtype: str = "float32") -> Limit:
+    """Floating point operations in registers, a multiply-add being two. ValueError for other dtypes than float32 and float64."""
+    if dtype not in _FLOATS:
+        raise ValueError(f"multiply_adds: dtype must be float32 or float64, got {dtype!r}")
+    kernel = _fma_kernel(dtype)
+    view, address = _memory(4096)
+    bufs = _pointers(address)
+    n = 400_000
+    each = 2 * host_target().vector_bytes // _FLOATS[dtype][1] * FMAS[host_target().vector_bytes]
+    return Limit(lambda: kernel.run(bufs, n), n * each, view)
+
+
+@functools.cache
 def peak_flops(dtype: str = "float32", threads: int = 1) -> float:
     """Floating point operations a second, a multiply-add being two, on so many threads. ValueError for other dtypes than float32 and
     float64."""
-    if dtype not in _FLOATS:
-        raise ValueError(f"peak_flops: dtype must be float32 or float64, got {dtype!r}")
-    kernel = _fma_kernel(dtype)
-    memory = mmap.mmap(-1, 4096)
-    bufs = _pointers(ctypes.addressof(ctypes.c_char.from_buffer(memory)))
-    n = 400_000
-    each = 2 * host_target().vector_bytes // _FLOATS[dtype][1] * FMAS[host_target().vector_bytes]
-    return n * each / _on(threads, lambda: fastest(lambda: kernel.run(bufs, n)))
+    return multiply_adds(dtype).speed(threads)
 
 
 # bytes
@@ -184,17 +214,6 @@ def _stream_kernel(reads: int, writes: int, streamed: bool) -> _Kernel:
     return _Kernel("\n".join([*lines, "  ret void", "}"]))
 
 
-def _memory(nbytes: int) -> tuple[Any, int]:
-    """Memory in huge pages where the system has them, and its address."""
-    memory = mmap.mmap(-1, max(nbytes, 4096) + (1 << 21))
-    if hasattr(mmap, "MADV_HUGEPAGE"):
-        memory.madvise(mmap.MADV_HUGEPAGE)
-    view = ctypes.c_char.from_buffer(memory)
-    address = (ctypes.addressof(view) + (1 << 21) - 1) // (1 << 21) * (1 << 21)
-    ctypes.memset(address, 1, max(nbytes, 4096))
-    return view, address
-
-
 def mix(read: int, written: int) -> tuple[int, int]:
     """The ratio as whole numbers up to MIX."""
     if not read or not written:
@@ -207,11 +226,11 @@ def mix(read: int, written: int) -> tuple[int, int]:
 
 
 @functools.cache
-def bandwidth(read: int, written: int, threads: int = 1) -> float:
-    """Bytes a second of passes, one after the other, that read `read` bytes and write `written`, on so many threads: of the caches where
-    all of it fits into them, else of memory. ValueError if there are none."""
+def passes(read: int, written: int, threads: int = 1) -> Limit:
+    """Bytes of passes, one after the other, that read `read` bytes and write `written`, past the caches if that is faster on so many
+    threads. ValueError if there are none."""
     if read < 0 or written < 0 or not read + written:
-        raise ValueError(f"bandwidth: bytes to read and to write are wanted, got {read} and {written}")
+        raise ValueError(f"passes: bytes to read and to write are wanted, got {read} and {written}")
     reads, writes = mix(read, written)
     times = -(-UNIT // (reads + writes))
     reads, writes = reads * times, writes * times
@@ -220,17 +239,22 @@ def bandwidth(read: int, written: int, threads: int = 1) -> float:
     units = max(1, int(max(read if reads else 0, written if writes else 0) * scale) // (vector * max(reads, writes)))
     source, destination, sink = _memory(units * vector * reads), _memory(units * vector * writes), _memory(64)
     moved = units * vector * (reads + writes)
-    passes = max(1, SHORT // moved)
-    bufs = _pointers(source[1], destination[1], sink[1], passes)
+    count = max(1, SHORT // moved)
+    bufs = _pointers(source[1], destination[1], sink[1], count)
 
-    def measure() -> float:
-        best = float("inf")
-        for streamed in (False, True) if writes and units * vector * writes >= STREAMED else (False,):
-            kernel = _stream_kernel(reads, writes, streamed)
-            best = min(best, fastest(lambda kernel=kernel: kernel.run(bufs, units)))
-        return moved * passes / best
+    def limit(streamed: bool) -> Limit:
+        kernel = _stream_kernel(reads, writes, streamed)
+        return Limit(lambda: kernel.run(bufs, units), moved * count, (source, destination, sink))
 
-    return _on(threads, measure)
+    ways = [limit(streamed) for streamed in ((False, True) if writes and units * vector * writes >= STREAMED else (False,))]
+    return max(ways, key=lambda way: way.speed(threads)) if len(ways) > 1 else ways[0]
 
 
-__all__ = ["bandwidth", "fastest", "mix", "peak_flops"]
+@functools.cache
+def bandwidth(read: int, written: int, threads: int = 1) -> float:
+    """Bytes a second of passes, one after the other, that read `read` bytes and write `written`, on so many threads: of the caches where
+    all of it fits into them, else of memory. ValueError if there are none."""
+    return passes(read, written, threads).speed(threads)
+
+
+__all__ = ["Limit", "bandwidth", "fastest", "mix", "multiply_adds", "passes", "peak_flops"]

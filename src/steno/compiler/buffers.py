@@ -52,7 +52,8 @@ def assign(graph: Graph, schedule: Schedule, donated: frozenset[int] = frozenset
     statements = computed_in_place([statements[k] for k in kept], schedule.builder, {*inputs, *taken})
     traffic = [traffic_of(s) for s in statements]
     # Rows of arrays are no memory for others, and what is an input's holds something from the start.
-    own = [b for o, b in enumerate(outputs) if b.aligned and b not in inputs and all(o != taking for taking, _ in aliases)]
+    taking = {*inputs, *taken}
+    own = [b for b in outputs if b.aligned and b not in taking]
     p = pack(statements, traffic, own)
     program = Program(inputs, outputs, p.arena, p.offsets, p.size, tuple(statements), lenders=p.lenders if any(p.lenders) else ())
     return Assigned(program, tuple(results), tuple(output_values), aliases)

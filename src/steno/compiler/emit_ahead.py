@@ -15,12 +15,9 @@ from steno.ir.expr import Expr, topological
 from steno.ir.index import Index, LoopVar, var
 from steno.ir.loops import Buffer, Kernel, MapStage, RowReduce, Stage
 
-FAR = 1 << 20  # bytes of what a kernel reads or writes: below, it stays in the caches
-LEAST_ROW, NEAR_ROW, MOST_ROW = (
-    1 << 10,
-    1 << 13,
-    1 << 16,
-)  # bytes: short rows are one to the processor; up to NEAR_ROW the first cache has room
+FAR = 1 << 20  # bytes of what a kernel reads: less stays in the caches
+LEAST_ROW, MOST_ROW = 1 << 10, 1 << 16  # bytes: shorter rows are one to the processor, longer ones leave no room for the next
+NEAR_ROW = 1 << 13  # bytes up to which the first cache has that room
 
 Ahead = tuple[tuple[Buffer, Index, int], ...]
 """(buffer, offset, level of the cache, 3 the first) of what a stage fetches for each of its vectors."""

@@ -20,7 +20,7 @@ from steno.ir.index import Index, var
 from steno.ir.loops import Buffer, CallThen, Kernel, LibraryCall, MapStage, Statement
 from steno.ops.convolution import features_in_rows
 
-PIECES = 8  # of a product that is cut by rows although it has more columns
+LEAST_ROWS = 384  # of a product that may be cut by rows although it has more columns
 
 
 def fuse(statements: Sequence[Statement], b: Builder, donated: Set[Buffer]) -> list[Statement]:
@@ -76,7 +76,7 @@ def _together(b: Builder, call: LibraryCall, kernel: Kernel) -> CallThen | None:
     else:
         _, batch, m, n, *_ = call.meta
         rows, columns = (batch, m) if n == 1 else (batch * m, n)
-        cut_by_columns = n == 1 or 4 * m < 3 * n and batch * m < 48 * PIECES
+        cut_by_columns = n == 1 or m < n and batch * m < LEAST_ROWS
     if columns <= 1 or result.size != rows * columns:
         return None
     found = _by_rows(b, kernel, result, columns)

@@ -14,6 +14,7 @@ from steno.core.aval import TypedScalar, scalar_aval, scalar_value, typeof
 from steno.core.pytree import tree_flatten, tree_unflatten
 from steno.core.refs import is_ref
 from steno.core.trace import Tracer, bad_shape
+from steno.device import device_put, placed_like
 from steno.lax import records as p
 from steno.lax.operands import (
     Array,
@@ -251,7 +252,8 @@ def broadcasted_iota(dtype: DTypeLike, shape: Sequence[int], dimension: int, *, 
 
 
 def full(shape: Sequence[int] | int, fill_value: ArrayLike, dtype: DTypeLike | None = None, *, sharding: Any = None) -> Array:
-    """An array of one value, a scalar; without a dtype, of the value's own (weak for a Python number)."""
+    """An array of one value, a scalar; without a dtype, of the value's own (weak for a Python number). A known one lies as `sharding`
+    says."""
     x = as_operand("full", fill_value, 1)
     if x.aval.shape:
         raise TypeError(f"full: fill_value must be a scalar, got shape {x.aval.shape}")
@@ -260,11 +262,13 @@ def full(shape: Sequence[int] | int, fill_value: ArrayLike, dtype: DTypeLike | N
         if type(x) is TypedScalar and dtypes.kind(d) != "c" and dtypes.kind(x.aval.dtype) == "c":
             raise TypeError(f"full: a complex fill_value cannot become {dtypes.name(d)}")
         x = convert(x, d)
-    return broadcast_in_dim(as_operand("full", x), shape_argument("broadcast_in_dim", shape), ())
+    out = broadcast_in_dim(as_operand("full", x), shape_argument("broadcast_in_dim", shape), ())
+    return out if sharding is None else device_put(out, sharding)
 
 
 def full_like(x: Any, fill_value: ArrayLike, dtype: DTypeLike | None = None, shape: Any = None, sharding: Any = None) -> Array:
-    """As `full`, with shape and dtype (and weak type) of x, if they are not given."""
+    """As `full`, with shape and dtype (and weak type) of x, if they are not given. A known array lies as `sharding` says, or else where x
+    was put."""
     aval = x.aval if hasattr(x, "aval") else None
     if aval is None:
         aval = (
@@ -278,7 +282,8 @@ def full_like(x: Any, fill_value: ArrayLike, dtype: DTypeLike | None = None, sha
         raise TypeError(f"full_like: fill_value must be a scalar, got shape {value.aval.shape}")
     if type(value) is TypedScalar and dtypes.kind(value.aval.dtype) == "c" and dtypes.kind(d) != "c":
         raise TypeError(f"full_like: a complex fill_value cannot become {dtypes.name(d)}")
-    return broadcast_in_dim(convert(value, d, weak), sizes, ())
+    out = broadcast_in_dim(convert(value, d, weak), sizes, ())
+    return placed_like(out, x) if sharding is None else device_put(out, sharding)
 
 
 def empty(shape: Sequence[int] | int, dtype: DTypeLike, *, out_sharding: Any = None) -> Array:

@@ -89,7 +89,10 @@ def selu(x: ArrayLike) -> Array:
 def gelu_by_tanh(x: ArrayLike) -> Array:
     """0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), from Hendrycks and Gimpel, "Gaussian Error Linear Units" (2016)."""
     x = strong(*promoted_inexact("gelu", x))
-    return x * (0.5 * (1.0 + jnp.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))))
+    slope = math.sqrt(2 / math.pi)
+    return x * (
+        0.5 * (1.0 + jnp.tanh(x * (slope + 0.044715 * slope * (x * x))))
+    )  # the cube of a small x is subnormal sooner than its square
 
 
 @jit

@@ -17,7 +17,7 @@ from steno.core.aval import ShapedArray, TypedScalar, scalar_value, typeof
 from steno.core.errors import ConcretizationTypeError
 from steno.core.op import OPS
 from steno.core.pytree import tree_leaves
-from steno.device import device_put, reshard
+from steno.device import device_put, placed_like, reshard
 from steno.lax import records as p
 from steno.numpy.operands import (
     Array,
@@ -43,8 +43,11 @@ from steno.numpy.operands import (
 # where they lie
 
 
-def laid_out(x: Array, device: Any, out_sharding: Any = None) -> Array:
-    """x, saying that it lies on a device or as a Sharding or PartitionSpec has it, where that was asked for; traced arrays stay."""
+def laid_out(x: Array, device: Any, out_sharding: Any = None, like: Any = None) -> Array:
+    """x, saying that it lies on a device or as a Sharding or PartitionSpec has it, where that was asked for, or else where `like` was put;
+    traced arrays stay."""
+    if device is None and out_sharding is None:
+        return x if like is None else placed_like(x, like)
     if device is not None:
         x = device_put(x, device)
     return x if out_sharding is None else reshard(x, out_sharding)
@@ -80,7 +83,7 @@ def array(
         out = ArrayImpl.from_numpy(out._value, out.aval) if type(out) is ArrayImpl else p.copy_p(out)
     if ndmin > out.ndim:
         out = lax.broadcast_in_dim(out, (1,) * (ndmin - out.ndim) + out.shape, range(ndmin - out.ndim, ndmin))
-    return laid_out(out, device, out_sharding)
+    return laid_out(out, device, out_sharding, object)
 
 
 def asarray(
@@ -249,7 +252,7 @@ def astype(x: ArrayLike, dtype: DTypeLike | None, /, *, copy: bool = False, devi
             stacklevel=3,
         )
     out = lax.ne(x, lax.full_like(x, 0, shape=())) if d == dtypes.bool_ and dtypes.kind(x.aval.dtype) == "c" else convert(x, d)
-    return laid_out(array(out) if copy else out, device)
+    return laid_out(array(out) if copy else out, device, like=x)
 
 
 def frombuffer(buffer: Any, dtype: DTypeLike = float, count: int = -1, offset: int = 0) -> Array:
@@ -401,7 +404,7 @@ def zeros_like(a: Any, dtype: DTypeLike | None = None, shape: Any = None, *, dev
     >>> jnp.zeros_like(jnp.arange(3))
     Array([0, 0, 0], dtype=int32)
     """
-    return laid_out(_constant_like("zeros_like", a, 0, dtype, shape), device, out_sharding)
+    return laid_out(_constant_like("zeros_like", a, 0, dtype, shape), device, out_sharding, a)
 
 
 def ones_like(a: Any, dtype: DTypeLike | None = None, shape: Any = None, *, device: Any = None, out_sharding: Any = None) -> Array:
@@ -410,12 +413,12 @@ def ones_like(a: Any, dtype: DTypeLike | None = None, shape: Any = None, *, devi
     >>> jnp.ones_like(jnp.arange(3.0))
     Array([1., 1., 1.], dtype=float32)
     """
-    return laid_out(_constant_like("ones_like", a, 1, dtype, shape), device, out_sharding)
+    return laid_out(_constant_like("ones_like", a, 1, dtype, shape), device, out_sharding, a)
 
 
 def empty_like(prototype: Any, dtype: DTypeLike | None = None, shape: Any = None, *, device: Any = None) -> Array:
     """Zeros of the prototype's shape and dtype."""
-    return laid_out(_constant_like("empty_like", prototype, 0, dtype, shape), device)
+    return laid_out(_constant_like("empty_like", prototype, 0, dtype, shape), device, like=prototype)
 
 
 def _constant_like(fun: str, a: Any, value: int, dtype: Any, shape: Any) -> Array:
@@ -437,7 +440,7 @@ def full_like(
     if isinstance(d, dtypes.KeyDType) and not _is_keys(fill_value):
         return _keys(sizes, fill_value, d)
     value = _fill(fill_value, d, "full_like", 1)
-    return laid_out(_spread_fill(convert(value, d, weak), sizes), device, out_sharding)
+    return laid_out(_spread_fill(convert(value, d, weak), sizes), device, out_sharding, a)
 
 
 def eye(N: int, M: int | None = None, k: Any = 0, dtype: DTypeLike | None = None, *, device: Any = None) -> Array:

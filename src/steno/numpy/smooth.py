@@ -27,7 +27,7 @@ def _hypot(x: Any, y: Any) -> Array:
     infinite = p.or_p(p.eq_p(x, inf), p.eq_p(y, inf))
     big, small = p.max_p(x, y), p.min_p(x, y)
     nothing = p.eq_p(big, zero)
-    ratio = p.div_p(small, where(nothing, one, big))
+    ratio = p.max_p(p.div_p(small, where(nothing, one, big)), const(2.0**-30, d))  # less adds nothing, and squares of less may be subnormal
     out = where(nothing, big, p.mul_p(big, p.sqrt_p(p.add_p(one, p.square_p(ratio)), accuracy=None)))
     return where(infinite, inf, out)
 

@@ -21,7 +21,7 @@ import numpy as np
 from steno.core import dtypes
 from steno.core.aval import ShapedArray
 from steno.core.op import Op
-from steno.core.record import record
+from steno.core.record import record, replace
 from steno.ir.expr import Builder, Expr, Scalar
 from steno.ir.index import Index, row_major
 from steno.ir.kinds import Library, Map, Read
@@ -37,6 +37,10 @@ from steno.transforms.rules import Axis, Linear, by_argument, by_operand
 UNROLLED, FEW_FEATURES, LITTLE = 64, 8, 1 << 15
 """Up to `UNROLLED` products for a result are straight-line code where a group has too few features to share operands, or all is little work
 (in products)."""
+PROGRAM_POSITIONS, PROGRAM_WORK = 16, 1 << 18
+"""A plan of n programs is worth it from so many times n * n positions and n products on."""
+BLOCK_POSITIONS, BLOCK_WORK = 1 << 10, 1 << 24
+"""So many positions and products are worth padding some samples apart: they pack the weights again."""
 DTYPE_CODES = {
     n: k
     for k, n in enumerate(
@@ -295,19 +299,66 @@ def _phases(a: Sliding) -> list[_Phase]:
     return out
 
 
+def _without_zeros(p: _Phase, size: int) -> list[_Phase]:
+    """The phase in parts, of each of which all results have the same taps within the array: the zeros around it are left out."""
+    ends = {p.count}
+    for at, _ in p.taps:  # it is in the array for the results from the first of these to before the second
+        ends.update((-(at // p.step), -((at - size) // p.step)))
+    out, begin = [], 0
+    for end in sorted(e for e in ends if 0 < e <= p.count):
+        taps = [(at + begin * p.step, j) for at, j in p.taps]
+        inside = tuple(t for t in taps if 0 <= t[0] < size)
+        out.append(_Phase(p.first + begin * p.every, p.every, end - begin, p.step, inside))
+        begin = end
+    return out
+
+
+def _are_few(g: Geometry, phases: Sequence[Sequence[_Phase]]) -> bool:
+    """Whether there is enough work for so many programs: each packs its weights, and is handed to the threads."""
+    positions, programs = g.batch * math.prod(counts(g.axes)), math.prod(map(len, phases))
+    return positions >= PROGRAM_POSITIONS * programs**2 and _work(g) >= PROGRAM_WORK * programs
+
+
 def plan(g: Geometry, dtype: Any) -> Plan:
-    dn, rank = g.numbers, len(g.lhs)
+    """Where there are zeros around the array, the results are cut up where the taps that meet them change, and those taps are left out: a
+    weight that is not finite spoils no result that it has no part in. If that makes too many programs, or features are no neighbours in the
+    result, the array is copied with its zeros, some samples at a time."""
     phases = [_phases(a) for a in g.axes]
+    made = _planned(g, dtype, phases)
+    if made.padded is None:
+        return made
+    parts = [[q for p in of_axis for q in _without_zeros(p, a.size)] for a, of_axis in zip(g.axes, phases, strict=True)]
+    if g.numbers.out_spec[1] == len(g.out) - 1 and _are_few(g, parts):
+        return _planned(g, dtype, parts)
+    if g.by_batch or g.numbers.lhs_spec[0] != 0:
+        return made
+    least = max(BLOCK_POSITIONS / max(math.prod(counts(g.axes)), 1), BLOCK_WORK * g.batch / max(_work(g), 1))
+    block = next((n for n in range(1, g.batch) if g.batch % n == 0 and n >= least), g.batch)
+    return made if block == g.batch else _planned(g, dtype, phases, block)
+
+
+def _work(g: Geometry) -> int:
+    """Products of elements, those with zeros counted."""
+    return g.batch * math.prod(counts(g.axes)) * g.groups * g.features * g.channels * math.prod(a.window for a in g.axes)
+
+
+def _planned(g: Geometry, dtype: Any, phases: Sequence[Sequence[_Phase]], block: int | None = None) -> Plan:
+    """The plan, `block` samples at a time where there is padding."""
+    out, batches = row_major(g.out), g.numbers.out_spec[0]
+    blocks = 1
+    if block is not None:
+        blocks = g.batch // block
+        g = replace(g, lhs=(block, *g.lhs[1:]), out=(*g.out[:batches], block, *g.out[batches + 1 :]))
+    dn, rank = g.numbers, len(g.lhs)
     low, padded = [0] * rank, list(g.lhs)
     for a, d, of_axis in zip(g.axes, dn.lhs_spec[2:], phases, strict=True):
         places = [at + k for p in of_axis for at, _ in p.taps for k in (0, p.step * (p.count - 1))]
         low[d] = max(0, -min(places, default=0))
         padded[d] = low[d] + max(a.size, max(places, default=0) + 1)
-    lhs, rhs, out = row_major(tuple(padded)), row_major(g.rhs), row_major(g.out)
+    lhs, rhs = row_major(tuple(padded)), row_major(g.rhs)
     batch = (g.batch, lhs[dn.lhs_spec[0]], out[dn.out_spec[0]])
     split = g.batch * lhs[dn.lhs_spec[0]] if g.by_batch else g.channels * lhs[dn.lhs_spec[1]]
     programs = []
-    by_positions = dtypes.kind(dtype) == "f"
     for chosen in itertools.product(*phases):
         axes = [batch]
         lhs0 = out0 = 0
@@ -316,43 +367,60 @@ def plan(g: Geometry, dtype: Any) -> Plan:
             lhs0 += low[d] * lhs[d]
             out0 += p.first * out[e]
         rows = _merged(axes)
-        by_positions = by_positions and any(_lanes_are_positions(g.features, out[dn.out_spec[1]] == 1, *r) for r in rows)
+        by_positions = dtypes.kind(dtype) == "f" and any(_lanes_are_positions(g.features, out[dn.out_spec[1]] == 1, *r) for r in rows)
         taps = [
             [(at * lhs[d], j * rhs[e]) for at, j in p.taps] for p, d, e in zip(chosen, dn.lhs_spec[2:], dn.rhs_spec[2:], strict=True)
         ]  # fmt: skip
-        programs.append((lhs0, out0, rows, taps))
+        programs.append((by_positions, lhs0, out0, rows, taps))
     meta = [
-        DTYPE_CODES[dtype.name], int(by_positions), g.groups, split if g.groups > 1 else 0, g.features * rhs[dn.rhs_spec[0]],
+        DTYPE_CODES[dtype.name], g.groups, split if g.groups > 1 else 0, g.features * rhs[dn.rhs_spec[0]],
         g.features * out[dn.out_spec[1]], g.features, rhs[dn.rhs_spec[0]], out[dn.out_spec[1]], g.channels, lhs[dn.lhs_spec[1]],
         rhs[dn.rhs_spec[1]],
     ]  # fmt: skip
     pads = tuple(padded) != g.lhs
     meta.append(int(pads))
     if pads:
+        meta += [blocks, math.prod(g.lhs), g.batch * out[batches]]
         meta += [dtype.itemsize, rank, *(v for d in range(rank) for v in (g.lhs[d], padded[d], low[d]))]
     meta += [len(programs), len(g.axes)]
-    for lhs0, out0, rows, taps in programs:
+    for by_positions, lhs0, out0, rows, taps in programs:
         if by_positions:
             row = max(rows, key=lambda r: (r[1] == 1 and r[0] >= 12, r[0]))
         else:  # neighbours in the result, if tiles are not much lower so
             least = 0.75 * max(_height(r[0]) for r in rows)
             row = min((r for r in rows if _height(r[0]) >= least), key=lambda r: r[2])
-        meta += [lhs0, out0, len(rows), *(v for r in rows if r is not row for v in r), *row]
+        meta += [int(by_positions), lhs0, out0, len(rows), *(v for r in rows if r is not row for v in r), *row]
         for pairs in taps:
             meta += [len(pairs), *(v for pair in pairs for v in pair)]
     return Plan(tuple(meta), tuple(padded) if pads else None)
 
 
 def features_in_rows(meta: Sequence[int]) -> int:
-    """The number of features by a plan if they are the last axis of the result, which is computed in order; 0 otherwise."""
-    groups, features, apart, pads = meta[2], meta[6], meta[8], meta[12]
-    phases, _, _, _, axes, *rest = meta[13 + (2 + 3 * meta[14] if pads else 0) :]
-    return features if groups == phases == apart == 1 and rest[3 * axes - 1] == features else 0
+    """The number of features by a plan if they are the last axis of the result, of which it computes most in order; 0 otherwise."""
+    groups, features, apart, pads = meta[1], meta[5], meta[7], meta[11]
+    if groups != 1 or apart != 1:
+        return 0
+    at = 12 + (5 + 3 * meta[16] if pads else 0)
+    phases, spatial = meta[at : at + 2]
+    at += 2
+    in_order = others = 0
+    for _ in range(phases):
+        axes = meta[at + 3]
+        at += 4
+        positions = math.prod(meta[at + 3 * d] for d in range(axes))
+        at += 3 * axes
+        if meta[at - 1] == features:
+            in_order += positions
+        else:
+            others += positions
+        for _ in range(spatial):
+            at += 1 + 2 * meta[at]
+    return features if in_order > 4 * others else 0
 
 
 def _height(count: int) -> int:
     """Of the tiles that an axis is cut into, of twelve rows at most."""
-    return -(-count // -(-count // 12))
+    return -(-count // -(-count // 12)) if count else 0
 
 
 def _lanes_are_positions(features: int, features_are_neighbours: bool, count: int, step: int, out_step: int) -> bool:

@@ -140,7 +140,9 @@ _CHEAP: Final = frozenset((
 """Ops that cost less than to write their result to memory and read it again."""
 _WEIGHT: Final = {"div": 6, "integer_pow": 8}
 _AGAIN: Final = 16
-"""So many operations, weighted, are computed again rather than a row of a residual kept, which goes to memory and back."""
+_ROW: Final = 64
+"""So many operations, weighted, are computed again rather than a row of a residual kept, of so many elements and more, which goes to memory
+and back."""
 _LONGEST: Final = 100
 
 
@@ -176,7 +178,8 @@ def _later(j: Jaxpr, kept: Sequence[Any], place: dict[Any, Any], outputs: Sequen
         for e in sorted(chain, key=position.__getitem__, reverse=True):
             if any((u not in moved and u not in chain) or u in again or u in both for o in e.outvars for u in users.get(o, ())):
                 both.add(e)
-        if sum(_WEIGHT.get(e.op.name, 1) for e in both - again) <= _AGAIN:
+        weight = sum(_WEIGHT.get(e.op.name, 1) for e in both - again)
+        if weight <= (_AGAIN if v.aval.size >= _ROW else 0):
             moved |= chain
             again |= both
     return [e for e in j.eqns if e in moved]

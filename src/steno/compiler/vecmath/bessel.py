@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from steno.compiler.vecmath.core import function, horner, machine, two_product
+from steno.compiler.vecmath.core import function, horner, machine, two_product, without
 from steno.compiler.vecmath.exponential import exp_tail, reduce_ln2
 from steno.ir.expr import Builder, Expr
 
@@ -12,7 +12,8 @@ def _scaled_bessel(b: Builder, x: Expr, name: str, odd: bool) -> Expr:
     a = b.abs(x)
     c = b.min(a, 8.0)
     half = b.mul(c, 0.5)
-    z, z_error = two_product(b, half, half)
+    tiny = b.lt(a, m.negligible)
+    z, z_error = two_product(b, half, without(b, tiny, half))
     p = horner(b, z, m.polynomial(name))
     slope = horner(b, z, [k * v for k, v in enumerate(m.polynomial(name))][1:])
     p_error = b.mul(slope, z_error)
@@ -20,6 +21,7 @@ def _scaled_bessel(b: Builder, x: Expr, name: str, odd: bool) -> Expr:
         p, product_error = two_product(b, p, c)
         p_error = b.fma(p_error, c, product_error)
     _, n, r, e = reduce_ln2(b, b.neg(c))
+    r = without(b, tiny, r)
     growth = b.add(r, b.fma(b.mul(r, r), exp_tail(b, r), e))
     near = b.scale(b.add(p, b.fma(p, growth, p_error)), n)
     c = b.max(a, 8.0)

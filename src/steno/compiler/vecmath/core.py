@@ -45,6 +45,12 @@ class Machine:
         """The smallest normal number."""
         return 2.0 ** (1 - self.bias)
 
+    @property
+    def negligible(self) -> float:
+        """What does not count beside 1; numbers below it may be taken for 0 before they are squared. Their squares would do no more, but
+        be subnormal, on which processors are a hundred times slower."""
+        return 2.0 ** -(self.mantissa + 2)
+
     def polynomial(self, name: str) -> tuple[float, ...]:
         """The coefficients fitted for this format."""
         return getattr(coefficients, name + self.suffix)
@@ -81,6 +87,11 @@ def function(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         return f
 
     return register
+
+
+def without(b: Builder, tiny: Expr, x: Expr) -> Expr:
+    """x, 0 where it is tiny."""
+    return b.select(tiny, 0.0, x)
 
 
 def horner(b: Builder, x: Expr, coefficients: Sequence[float | Expr]) -> Expr:

@@ -14,9 +14,9 @@ from steno.ir.expr import F32, F64, Builder, Expr
 def erf(b: Builder, x: Expr) -> Expr:
     """x + x P(x**2) up to 1, beyond 1 - erfc|x|"""
     a = b.abs(x)
-    z = b.mul(x, x)
-    small = b.fma(a, horner(b, z, machine(x).polynomial("ERF")), a)
-    large = _one_minus_erfc_32(b, b.min(a, 4.0)) if x.dtype == F32 else b.sub(1.0, _erfc_64(b, b.min(a, 6.5)))
+    c = b.max(a, machine(x).negligible)
+    small = b.fma(a, horner(b, b.mul(c, c), machine(x).polynomial("ERF")), a)
+    large = _one_minus_erfc_32(b, b.min(a, 4.0)) if x.dtype == F32 else b.sub(1.0, _erfc_64(b, b.max(b.min(a, 6.5), 0.5)))
     return b.copysign(b.select(b.lt(a, 1.0), small, large), x)
 
 
@@ -70,7 +70,8 @@ def erfc(b: Builder, x: Expr) -> Expr:
     single = x.dtype == F32
     c = b.max(b.min(a, 11.0 if single else 28.0), 0.5)
     tail = _erfc_32(b, c) if single else _erfc_64(b, c)
-    p = horner(b, b.mul(v, v), machine(x).polynomial("ERF"))
+    v_size = b.max(a, machine(v).negligible)
+    p = horner(b, b.mul(v_size, v_size), machine(x).polynomial("ERF"))
     near = b.fma(b.neg(v), p, b.sub(1.0, v))
     far = b.select(b.lt(v, 0.0), b.sub(2.0, tail), tail)
     return b.convert(b.select(b.lt(a, 0.5), near, far), x.dtype)

@@ -6,7 +6,7 @@ fma the first product needs no spare bits), then e**r is a polynomial. Where a r
 
 from __future__ import annotations
 
-from steno.compiler.vecmath.core import exponent_field, function, horner, machine, nearest, two_sum_ordered
+from steno.compiler.vecmath.core import exponent_field, function, horner, machine, nearest, two_sum_ordered, without
 from steno.ir.expr import F32, Builder, Expr
 
 
@@ -50,13 +50,14 @@ def exp2(b: Builder, x: Expr) -> Expr:
 def expm1(b: Builder, x: Expr) -> Expr:
     """2**n (1 + r + ..) - 1 --> (2**n - 1) + 2**n r + 2**n (..), the first two sums in two parts."""
     m = machine(x)
+    tiny = b.lt(b.abs(x), m.negligible)
     low, high = (-18.0, 88.0) if x.dtype == F32 else (-39.0, 709.0)
     t, _, r, e = reduce_ln2(b, b.max(x, low), m.bias)
     power = exponent_field(b, t)
     u = b.sub(power, 1.0)
     h = b.fma(power, r, u)
     error = b.add(b.fma(power, r, b.sub(u, h)), b.sub(b.sub(power, u), 1.0))
-    tail = b.fma(b.mul(r, r), exp_tail(b, r), e)
+    tail = b.fma(b.mul(r, without(b, tiny, r)), exp_tail(b, r), e)
     y = b.copysign(b.add(h, b.fma(power, tail, error)), x)
     return b.rare(b.gt(x, high), y, exp(b, x))
 
@@ -65,9 +66,11 @@ def expm1(b: Builder, x: Expr) -> Expr:
 def logistic(b: Builder, x: Expr) -> Expr:
     """With E = e**-|x| in two parts: 1 / (1 + E), or E / (1 + E) for negative x, the quotient corrected by its remainder."""
     m = machine(x)
-    t, n, r, e = reduce_ln2(b, b.max(b.neg(b.abs(x)), -104.0 if x.dtype == F32 else -746.0), m.bias)
+    a = b.abs(x)
+    t, n, r, e = reduce_ln2(b, b.max(b.neg(a), -104.0 if x.dtype == F32 else -746.0), m.bias)
     h, h_error = two_sum_ordered(b, b.const(1.0, x.dtype), r)
-    tail = b.add(b.fma(b.mul(r, r), exp_tail(b, r), e), h_error)
+    square = b.mul(r, without(b, b.lt(a, m.negligible), r))
+    tail = b.add(b.fma(square, exp_tail(b, r), e), h_error)
     p, p_error = two_sum_ordered(b, h, tail)
     # 2**n, or 0 where it is subnormal
     power = b.bitcast(b.shl(b.max(b.sub(b.bitcast(t, m.signed), m.magic_bits), 0), m.mantissa), m.dtype)
@@ -93,7 +96,7 @@ def _hyperbolic(b: Builder, x: Expr, sign: int) -> Expr:
     # 2**-(n + 1); beyond n = 100 it does not matter
     down = exponent_field(b, b.sub(m.magic + m.bias - 1, b.min(n, 100.0)))
     cosh_n, sinh_n = b.add(up, down), b.sub(up, down)
-    z = b.mul(r, r)
+    z = b.mul(r, without(b, b.lt(a, m.negligible), r))
     sinh_tail = b.fma(b.mul(r, z), horner(b, z, m.polynomial("SINH")), e)
     cosh_tail = b.mul(z, horner(b, z, m.polynomial("COSH")))
     if sign > 0:
@@ -127,8 +130,9 @@ def tanh(b: Builder, x: Expr) -> Expr:
     """x + x**3 P(x**2) for small |x|, else 1 - 2 / (e**2|x| + 1): there the error of e**2|x| counts for less than a third."""
     m = machine(x)
     a = b.abs(x)
-    z = b.mul(x, x)
-    small = b.fma(b.mul(a, z), horner(b, z, m.polynomial("TANH")), a)
+    c = b.max(a, m.negligible)
+    z = b.mul(c, c)
+    small = b.fma(a, b.mul(z, horner(b, z, m.polynomial("TANH"))), a)
     c = b.min(a, 9.5 if x.dtype == F32 else 20.0)
     # e**2c = 2**(n + r)
     t, n = nearest(b, c, 2 * m.LOG2E[0], m.bias)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 
-from steno.compiler.vecmath.core import function, horner, machine, two_product, two_sum
+from steno.compiler.vecmath.core import function, horner, machine, two_product, two_sum, without
 from steno.compiler.vecmath.logarithm import log_parts, split
 from steno.compiler.vecmath.trigonometric import sin_cos
 from steno.ir.expr import F64, Builder, Expr
@@ -26,7 +26,9 @@ def _sin_cos_pi(b: Builder, x: Expr) -> tuple[Expr, Expr]:
     steep = b.gt(a, 0.25)
     v = b.select(steep, b.sub(0.5, a), a)
     w = b.mul(v, PI[0])
-    sin, cos = sin_cos(b, machine(x), w, b.fma(v, PI[1], b.fma(v, PI[0], b.neg(w))))
+    m = machine(x)
+    e = b.fma(v, PI[1], b.fma(v, PI[0], b.neg(w)))
+    sin, cos = sin_cos(b, m, w, e, without(b, b.lt(w, m.negligible), w))
     return b.select(steep, cos, sin), b.copysign(b.select(steep, sin, cos), r)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from steno.compiler.vecmath.core import function, horner, machine, two_product, two_sum, two_sum_ordered
+from steno.compiler.vecmath.core import function, horner, machine, two_product, two_sum, two_sum_ordered, without
 from steno.compiler.vecmath.logarithm import log1p_sum
 from steno.ir.expr import F32, Builder, Expr
 
@@ -32,7 +32,8 @@ def _asin_parts(b: Builder, x: Expr) -> tuple[Expr, Expr, Expr, Expr]:
     m = machine(x)
     a = b.abs(x)
     large = b.gt(a, 0.5)
-    z = b.select(large, b.fma(a, -0.5, 0.5), b.mul(a, a))
+    square = b.mul(a, without(b, b.lt(a, m.negligible), a))
+    z = b.select(large, b.fma(a, -0.5, 0.5), square)
     root, root_error = _root(b, z)
     s = b.select(large, root, a)
     e = b.select(large, root_error, 0.0)
@@ -66,9 +67,9 @@ def acos(b: Builder, x: Expr) -> Expr:
     return b.add(first, b.add(b.fma(factor, w, base_low), error))
 
 
-def _atan_tail(b: Builder, t: Expr, e: Expr) -> Expr:
+def _atan_tail(b: Builder, t: Expr, e: Expr, tiny: Expr) -> Expr:
     """atan(t + e) - t for 0 <= t <= 1, by derivatives in e, and in the rounding error of t**2 (near 1, where it shows)"""
-    z, z_error = two_product(b, t, t)
+    z, z_error = two_product(b, t, without(b, tiny, t))
     small = b.fma(b.mul(e, -0.5), z, b.fma(b.mul(t, z_error), -0.15, e))
     return b.fma(b.mul(t, z), horner(b, z, machine(t).polynomial("ATAN")), small)
 
@@ -83,7 +84,7 @@ def atan(b: Builder, x: Expr) -> Expr:
     t = b.select(large, inverse, a)
     # the error of 1 / |x|; |x| near its maximum makes 1 / |x| subnormal, which then does not matter
     e = b.select(large, b.mul(b.fma(b.neg(inverse), b.min(a, 2.0**100), 1.0), inverse), 0.0)
-    w = _atan_tail(b, t, e)
+    w = _atan_tail(b, t, e, b.lt(t, m.negligible))
     first = b.sub(m.PI_2[0], t)
     error = b.sub(b.sub(m.PI_2[0], first), t)
     beyond = b.add(first, b.sub(b.add(error, m.PI_2[1]), w))
@@ -103,11 +104,12 @@ def atan2(b: Builder, y: Expr, x: Expr) -> Expr:
     scale = b.select(b.gt(high, 2.0**half), b.const(2.0 ** -(half // 2), x.dtype), up)
     low, high = b.mul(low, scale), b.mul(high, scale)
     t = b.div(low, high)
-    e = b.div(b.fma(b.neg(t), high, low), high)
+    tiny = b.lt(t, m.negligible)  # then t, being rounded, is the angle
+    e = b.div(b.fma(b.neg(without(b, tiny, t)), high, without(b, tiny, low)), high)
     special = b.or_(b.eq(high, 0.0), b.eq(low, math.inf))
     t = b.select(special, b.select(b.eq(high, 0.0), b.const(0.0, x.dtype), 1.0), t)
     e = b.select(b.lt(b.abs(e), math.inf), e, 0.0)
-    w = _atan_tail(b, t, e)
+    w = _atan_tail(b, t, e, tiny)
     # t + w, subtracted from pi/2 if steep, from pi then if x is negative: base + factor * (t + w)
     negative = b.sign_bit(x)
     flip = b.ne(steep, negative)
@@ -125,10 +127,11 @@ def _beyond(x: Expr) -> float:
     return 2.0**30 if x.dtype == F32 else 2.0**60
 
 
-def _log1p_or_log2x(b: Builder, a: Expr, u: Expr, u_error: Expr) -> Expr:
+def _log1p_or_log2x(b: Builder, a: Expr, u: Expr, u_error: Expr, tiny: Expr | None = None) -> Expr:
     """log(1 + u + u_error), for great a (which may be infinite) log(2 a) as log(1 + a/4) + 3 ln 2"""
     great = b.gt(a, _beyond(a))
-    y = log1p_sum(b, b.select(great, b.mul(a, 0.25), u), b.select(great, 0.0, u_error), b.select(great, b.const(3.0, a.dtype), 0.0))
+    extra = b.select(great, b.const(3.0, a.dtype), 0.0)
+    y = log1p_sum(b, b.select(great, b.mul(a, 0.25), u), b.select(great, 0.0, u_error), tiny, extra)
     return b.select(b.eq(a, math.inf), a, y)
 
 
@@ -136,14 +139,15 @@ def _log1p_or_log2x(b: Builder, a: Expr, u: Expr, u_error: Expr) -> Expr:
 def asinh(b: Builder, x: Expr) -> Expr:
     """log(1 + u), u = |x| + x**2 / (1 + sqrt(1 + x**2)), everything in two parts"""
     a = b.abs(x)
-    p, p_error = two_product(b, a, a)
+    tiny = b.lt(a, machine(x).negligible)
+    p, p_error = two_product(b, a, without(b, tiny, a))
     one = b.const(1.0, x.dtype)
     t, t_error = two_sum(b, one, p)
     s, s_error = _root(b, t, b.add(t_error, p_error))
     d, d_error = two_sum_ordered(b, s, one)
     q, q_error = _quotient(b, p, d, p_error, b.add(d_error, s_error))
     u, u_error = two_sum(b, a, q)
-    return b.copysign(_log1p_or_log2x(b, a, u, b.add(u_error, q_error)), x)
+    return b.copysign(_log1p_or_log2x(b, a, u, b.add(u_error, q_error), tiny), x)
 
 
 @function("acosh")
@@ -161,8 +165,9 @@ def acosh(b: Builder, x: Expr) -> Expr:
 def atanh(b: Builder, x: Expr) -> Expr:
     """log(1 + 2 |x| / (1 - |x|)) / 2"""
     a = b.abs(x)
-    d, d_error = two_sum_ordered(b, b.const(1.0, x.dtype), b.neg(a))
+    tiny = b.lt(a, machine(x).negligible)
+    d, d_error = two_sum_ordered(b, b.const(1.0, x.dtype), b.neg(without(b, tiny, a)))
     q, q_error = _quotient(b, b.add(a, a), d, 0.0, d_error)
-    y = b.mul(log1p_sum(b, q, q_error, b.const(0.0, x.dtype)), 0.5)
+    y = b.mul(log1p_sum(b, q, q_error, tiny), 0.5)
     inside = b.select(b.lt(a, 1.0), y, b.select(b.eq(a, 1.0), b.const(math.inf, x.dtype), math.nan))
     return b.copysign(inside, x)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from steno.compiler.vecmath.core import Machine, function, horner, machine, two_product, two_sum_ordered
+from steno.compiler.vecmath.core import Machine, function, horner, machine, two_product, two_sum_ordered, without
 from steno.ir.expr import F32, Builder, Expr
 
 
@@ -57,10 +57,10 @@ def _logarithm(b: Builder, x: Expr, regular: Callable[[Expr, float], Expr]) -> E
     return b.rare(_irregular(b, x), regular(x, 0.0), b.select(inside, subnormal, special))
 
 
-def log_sum(b: Builder, k: Expr, f: Expr, f_low: Expr | float = 0.0) -> Expr:
-    """k ln 2 + log(1 + f + f_low)"""
+def log_sum(b: Builder, k: Expr, f: Expr, f_low: Expr | float = 0.0, tiny: Expr | None = None) -> Expr:
+    """k ln 2 + log(1 + f + f_low); f is `tiny` if its square does not count."""
     m = machine(f)
-    square = b.mul(f, f)
+    square = b.mul(f, f if tiny is None else without(b, tiny, f))
     w = b.fma(f, horner(b, f, m.polynomial("LOG")), -0.5)
     low = b.mul(k, m.LN2[1]) if isinstance(f_low, float) else b.fma(k, m.LN2[1], b.fma(b.neg(f), f_low, f_low))
     return b.fma(k, m.LN2[0], b.add(f, b.fma(square, w, low)))
@@ -101,8 +101,9 @@ def log2(b: Builder, x: Expr) -> Expr:
     return _logarithm(b, x, regular)
 
 
-def log1p_sum(b: Builder, u: Expr, u_error: Expr | float, extra: Expr | float = 0.0) -> Expr:
-    """log(1 + u + u_error) + extra ln 2, for -1 < u not too great. With 1 + u = 2**k (1 + f): f = 2**-k u + (2**-k - 1), in two parts."""
+def log1p_sum(b: Builder, u: Expr, u_error: Expr | float, tiny: Expr | None = None, extra: Expr | float = 0.0) -> Expr:
+    """log(1 + u + u_error) + extra ln 2, for -1 < u not too great; u is `tiny` if its square does not count. With 1 + u = 2**k (1 + f):
+    f = 2**-k u + (2**-k - 1), in two parts."""
     m = machine(u)
     k, field = exponent(b, b.add(u, 1.0))
     scale = b.bitcast(b.sub(m.bias << m.mantissa, field), m.dtype)
@@ -112,11 +113,11 @@ def log1p_sum(b: Builder, u: Expr, u_error: Expr | float, extra: Expr | float = 
     k = to_float(b, k, m)
     if isinstance(u_error, Expr):
         f_low = b.fma(u_error, scale, f_low)
-    return log_sum(b, b.add(k, extra) if isinstance(extra, Expr) else k, f, f_low)
+    return log_sum(b, b.add(k, extra) if isinstance(extra, Expr) else k, f, f_low, tiny)
 
 
 @function("log1p")
 def log1p(b: Builder, x: Expr) -> Expr:
-    y = b.copysign(log1p_sum(b, x, 0.0), x)
+    y = b.copysign(log1p_sum(b, x, 0.0, b.lt(b.abs(x), machine(x).negligible)), x)
     regular = b.and_(b.gt(x, -1.0), b.lt(x, 2.0**60))
     return b.rare(b.not_(regular), y, log(b, b.add(x, 1.0)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from steno.compiler.vecmath.core import Machine, function, horner, machine, two_product, two_sum_ordered
+from steno.compiler.vecmath.core import Machine, function, horner, machine, two_product, two_sum_ordered, without
 from steno.compiler.vecmath.logarithm import split
 from steno.ir.expr import F32, F64, I64, Builder, Expr
 
@@ -99,9 +99,10 @@ def cbrt(b: Builder, x: Expr) -> Expr:
     corrected by its remainder."""
     m = machine(x)
     a = b.abs(x)
-    subnormal = b.lt(a, m.tiny)
-    up = 3 * (m.mantissa // 3 + 1)
-    v = b.select(subnormal, b.mul(a, 2.0**up), a)
+    # there remainders need room
+    small = b.lt(a, m.tiny * 2.0 ** (3 * m.mantissa))
+    up = 3 * (m.mantissa + 8)
+    v = b.select(small, b.mul(a, 2.0**up), a)
     y = _inverse_cube_root_guess(b, v, m)
     for coefficients in ((1 / 3, 2 / 9, 14 / 81), (1 / 3, 2 / 9)) if m.dtype == F64 else ((1 / 3, 2 / 9, 14 / 81), (1 / 3,)):
         e = b.fma(b.neg(b.mul(v, y)), b.mul(y, y), 1.0)
@@ -112,7 +113,7 @@ def cbrt(b: Builder, x: Expr) -> Expr:
     c2, c2_error = two_product(b, c, c)
     rest = b.fma(b.neg(c2_error), c, b.fma(b.neg(c2), c, v))
     c = b.fma(rest, b.mul(square, 1 / 3), c)
-    c = b.select(subnormal, b.mul(c, 2.0 ** -(up // 3)), c)
+    c = b.select(small, b.mul(c, 2.0 ** -(up // 3)), c)
     regular = b.and_(b.gt(a, 0.0), b.lt(a, math.inf))
     return b.select(regular, b.copysign(c, x), b.add(x, x))
 
@@ -155,6 +156,7 @@ def hypot(b: Builder, x: Expr, y: Expr) -> Expr:
     factor = b.select(high, b.const(down, x.dtype), b.select(low, b.const(up, x.dtype), 1.0))
     back = b.select(high, b.const(1 / down, x.dtype), b.select(low, b.const(1 / up, x.dtype), 1.0))
     p, q = b.mul(p, factor), b.mul(q, factor)
+    q = without(b, b.lt(q, b.mul(p, 2.0 ** -(m.mantissa // 2 + 3))), q)
     pp, pp_error = two_product(b, p, p)
     qq, qq_error = two_product(b, q, q)
     t, t_error = two_sum_ordered(b, pp, qq)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 
-from steno.compiler.vecmath.core import Machine, function, horner, machine, nearest, two_product, two_sum_ordered
+from steno.compiler.vecmath.core import Machine, function, horner, machine, nearest, two_product, two_sum_ordered, without
 from steno.ir.expr import F32, F64, I64, OUTLINED, U64, Builder, Expr
 
 # a zero word, then the bits of 2/pi after the point
@@ -21,8 +21,8 @@ TWO_OVER_PI_64 = (
     0x4F463F669E5FEA2D, 0x7527BAC7EBE5F17B, 0x3D0739F78A5292EA, 0x6BFB5FB11F8D5D08, 0x56033046FC7B6BAB,
 )  # fmt: skip
 
-Quadrant = Callable[[Builder, Machine, Expr, Expr, Expr], Expr]
-"""(b, machine, q, r, e) -> the function of q pi/2 + r + e; q: unsigned integer, its two low bits count"""
+Quadrant = Callable[[Builder, Machine, Expr, Expr, Expr, Expr], Expr]
+"""(b, machine, q, r, e, c) -> the function of q pi/2 + r + e; q: unsigned integer, its two low bits count; c: r, or 0 where r is tiny"""
 
 
 def _limit(x: Expr) -> float:
@@ -39,7 +39,7 @@ def _reduced(b: Builder, a: Expr, f: Quadrant) -> Expr:
     r = b.sub(exact, p)
     e = b.sub(b.sub(exact, r), p)  # the difference's error, exact as `exact` has no bits below p's
     e = b.fma(n, -m.PI_2[2], b.add(e, b.fma(n, -m.PI_2[1], p)))
-    common = f(b, m, b.bitcast(t, m.unsigned), r, e)
+    common = f(b, m, b.bitcast(t, m.unsigned), r, e, without(b, b.lt(a, m.negligible), r))
     # The cosine is the sine a quadrant on: one function serves both.
     name, turns = ("tan", 0) if f is _tan_quadrant else ("sin", int(f is _cos_quadrant))
     return b.rare(b.not_(b.le(a, _limit(a))), common, b.outline(f"{name}_of_large_{a.dtype}", a, b.const(turns, m.unsigned)))
@@ -49,7 +49,7 @@ def _large(f: Quadrant, b: Builder, a: Expr, turns: Expr) -> Expr:
     """f of a >= 0 and so many quadrants more."""
     m = machine(a)
     q, r, e = (_payne_hanek_32 if m.dtype == F32 else _payne_hanek_64)(b, a)
-    return b.select(b.is_finite(a), f(b, m, b.add(q, turns), r, e), float("nan"))
+    return b.select(b.is_finite(a), f(b, m, b.add(q, turns), r, e, r), float("nan"))
 
 
 def _words(b: Builder, table: tuple[int, ...], position: Expr, count: int) -> list[Expr]:
@@ -108,12 +108,13 @@ def _payne_hanek_64(b: Builder, a: Expr) -> tuple[Expr, Expr, Expr]:
     return q, b.mul(r, 2.0**-62), b.mul(e, 2.0**-62)
 
 
-def sin_cos(b: Builder, m: Machine, r: Expr, e: Expr) -> tuple[Expr, Expr]:
-    """sin and cos of r + e, |r| <= pi/4. The cosine is 1 - (r**2 + ..) / 2, r**2 entering its sum unrounded."""
-    z = b.mul(r, r)
+def sin_cos(b: Builder, m: Machine, r: Expr, e: Expr, c: Expr) -> tuple[Expr, Expr]:
+    """sin and cos of r + e, |r| <= pi/4. The cosine is 1 - (r**2 + ..) / 2, r**2 entering its sum unrounded. c is r, or 0 where that is
+    tiny."""
+    z = b.mul(r, c)
     sin = b.add(r, b.fma(b.mul(r, z), horner(b, z, m.polynomial("SIN")), e))
-    tail = b.fma(b.mul(z, z), horner(b, z, m.polynomial("COS")), b.mul(b.add(r, r), e))
-    return sin, b.fma(b.fma(r, r, tail), -0.5, 1.0)
+    tail = b.fma(b.mul(z, z), horner(b, z, m.polynomial("COS")), b.mul(b.add(c, c), e))
+    return sin, b.fma(b.fma(r, c, tail), -0.5, 1.0)
 
 
 def _odd(b: Builder, q: Expr) -> Expr:
@@ -131,23 +132,23 @@ def _second_bit_to_top(b: Builder, m: Machine, q: Expr) -> Expr:
     return b.shl(q, (31 if m.dtype == F32 else 63) - 1)
 
 
-def _sin_quadrant(b: Builder, m: Machine, q: Expr, r: Expr, e: Expr) -> Expr:
-    sin, cos = sin_cos(b, m, r, e)
+def _sin_quadrant(b: Builder, m: Machine, q: Expr, r: Expr, e: Expr, c: Expr) -> Expr:
+    sin, cos = sin_cos(b, m, r, e, c)
     return _with_sign(b, b.select(_odd(b, q), cos, sin), _second_bit_to_top(b, m, q))
 
 
-def _cos_quadrant(b: Builder, m: Machine, q: Expr, r: Expr, e: Expr) -> Expr:
-    sin, cos = sin_cos(b, m, r, e)
+def _cos_quadrant(b: Builder, m: Machine, q: Expr, r: Expr, e: Expr, c: Expr) -> Expr:
+    sin, cos = sin_cos(b, m, r, e, c)
     return _with_sign(b, b.select(_odd(b, q), sin, cos), _second_bit_to_top(b, m, b.add(q, 1)))
 
 
-def _tan_quadrant(b: Builder, m: Machine, q: Expr, r: Expr, e: Expr) -> Expr:
+def _tan_quadrant(b: Builder, m: Machine, q: Expr, r: Expr, e: Expr, c: Expr) -> Expr:
     """tan in two parts t + d; in odd quadrants -1 / (t + d), corrected by its remainder. The derivative at r, 1 + tan(r)**2, multiplies e;
     that of the series with respect to r**2, about r/2, its rounding error."""
-    z, z_error = two_product(b, r, r)
+    z, z_error = two_product(b, r, c)
     cube = b.mul(r, z)
     p = horner(b, z, m.polynomial("TAN"))
-    rough = b.fma(cube, p, r)
+    rough = b.fma(cube, p, c)
     t, d = two_sum_ordered(b, r, b.fma(cube, p, b.fma(b.mul(r, z_error), 0.5, b.fma(b.mul(rough, rough), e, e))))
     p = b.div(-1.0, t)
     rest = b.fma(p, t, 1.0)

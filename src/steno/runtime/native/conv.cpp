@@ -37,21 +37,17 @@ struct ConvTaps {
 };
 
 struct ConvJob {
-    int64_t code, by_positions, groups, lhs_group, rhs_group, out_group, features, rhs_feature, out_feature, channels, lhs_channel, rhs_channel;
+    int64_t code, groups, lhs_group, rhs_group, out_group, features, rhs_feature, out_feature, channels, lhs_channel, rhs_channel;
     const void *lhs, *rhs;
     void *out;
     std::atomic<bool> *failed;  // no memory, on whatever thread
     const steno::Then *then;    // what runs on each block of the result, or null
+    int64_t row;                // for `then`: that of `out`
 };
 
-// Results with the same taps (there are several such sets only where lhs is dilated).
-// A piece of the row axis.
-struct ConvTile {
-    int64_t lhs, out, c;  // `c`: where it goes, relative to the piece's place
-    int rows;
-};
-
+// Results with the same taps: there are several such sets where lhs is dilated, or has zeros around it.
 struct ConvPhase {
+    int64_t by_positions;  // what vectors run along: positions or features
     int64_t lhs0, out0;
     std::vector<ConvAxis> axes;  // outer ones
     int64_t rows, row_lhs, row_out;
@@ -59,22 +55,8 @@ struct ConvPhase {
     int64_t k;                        // taps times channels
     int64_t height, across, tiles;    // rows of a tile, tiles along the row axis, tiles in all
     int64_t chunk, chunks, columns, column_pieces;  // tiles and features of a piece
-
-    // The tiles of a piece, in order.
-    void tiles_of(int64_t piece, std::vector<ConvTile> &to) const {
-        to.clear();
-        for (int64_t t = piece * chunk, last = std::min(tiles, t + chunk); t < last; ++t) {
-            int64_t row = t % across * height, rest = t / across;
-            ConvTile tile{lhs0 + row * row_lhs, out0 + row * row_out, 0, int(std::min(height, rows - row))};
-            for (auto axis = axes.rbegin(); axis != axes.rend(); ++axis) {
-                int64_t i = rest % axis->count;
-                rest /= axis->count;
-                tile.lhs += i * axis->lhs;
-                tile.out += i * axis->out;
-            }
-            to.push_back(tile);
-        }
-    }
+    int64_t pieces, before;                         // pieces in all, and those of other phases before them
+    double work;
 
     // The offsets of k0 .. k0 + count in lhs and rhs.
     void offsets(const ConvJob &j, int64_t k0, int64_t count, int64_t *lhs_at, int64_t *rhs_at) const {
@@ -93,6 +75,12 @@ struct ConvPhase {
             }
         }
     }
+};
+
+// A piece of the row axis.
+struct ConvTile {
+    int64_t lhs, out, c;  // `c`: where it goes, relative to the piece's place
+    int rows;
 };
 
 // ---- the kernels, for each instruction set
@@ -132,16 +120,16 @@ void plain(const ConvJob &j, const ConvPhase &p, const T *lhs, const T *rhs, int
 template <class T>
 bool vectorised(const ConvJob &j, const ConvPhase &p, const T *lhs, const T *rhs, int64_t n, T *out, std::vector<ConvTile> &tiles) {
     // A tile's rows lie across its lanes: where the lanes are not neighbours in the result, a piece is computed aside and moved there.
-    bool aside = j.by_positions ? p.row_out != 1 : j.out_feature != 1;
-    int64_t c_row = j.by_positions ? j.out_feature : p.row_out;
+    bool aside = p.by_positions ? p.row_out != 1 : j.out_feature != 1;
+    int64_t c_row = p.by_positions ? j.out_feature : p.row_out;
     T *c = out;
     if (aside) {
         int64_t positions = 0;
         for (ConvTile &t : tiles) {
-            t.c = j.by_positions ? positions : positions * n;
+            t.c = p.by_positions ? positions : positions * n;
             positions += t.rows;
         }
-        c_row = j.by_positions ? positions : n;
+        c_row = p.by_positions ? positions : n;
         c = pack_buffer.a<T>(size_t(positions * n));
         if (!c) return false;
     } else {
@@ -152,7 +140,7 @@ bool vectorised(const ConvJob &j, const ConvPhase &p, const T *lhs, const T *rhs
 #if defined(__x86_64__)
     using Wide = std::conditional_t<std::is_same_v<T, float>, avx512::F32, avx512::F64>;
     using Narrow = std::conditional_t<std::is_same_v<T, float>, avx2::F32, avx2::F64>;
-    if (j.by_positions)
+    if (p.by_positions)
         done = has_avx512() ? avx512::conv_by_positions<Wide>(j, p, lhs, rhs, n, c, c_row, tiles.data(), count, pack_buffer)
                             : avx2::conv_by_positions<Narrow>(j, p, lhs, rhs, n, c, c_row, tiles.data(), count, pack_buffer);
     else
@@ -160,14 +148,14 @@ bool vectorised(const ConvJob &j, const ConvPhase &p, const T *lhs, const T *rhs
                             : avx2::conv_by_features<Narrow>(j, p, lhs, rhs, n, c, c_row, tiles.data(), count, pack_buffer);
 #else
     using V = std::conditional_t<std::is_same_v<T, float>, portable::F32, portable::F64>;
-    if (j.by_positions)
+    if (p.by_positions)
         done = portable::conv_by_positions<V>(j, p, lhs, rhs, n, c, c_row, tiles.data(), count, pack_buffer);
     else
         done = portable::conv_by_features<V>(j, p, lhs, rhs, n, c, c_row, tiles.data(), count, pack_buffer);
 #endif
     if (!done || !aside) return done;
     for (const ConvTile &t : tiles) {
-        int64_t c_position = j.by_positions ? 1 : n, c_feature = j.by_positions ? c_row : 1;
+        int64_t c_position = p.by_positions ? 1 : n, c_feature = p.by_positions ? c_row : 1;
         for (int64_t f = 0; f < n; ++f) {
             T *to = out + t.out + f * j.out_feature;
             const T *from = c + t.c + f * c_feature;
@@ -175,6 +163,22 @@ bool vectorised(const ConvJob &j, const ConvPhase &p, const T *lhs, const T *rhs
         }
     }
     return true;
+}
+
+// The tiles of a piece, in order.
+void tiles_of(const ConvPhase &p, int64_t chunk, std::vector<ConvTile> &tiles) {
+    tiles.clear();
+    for (int64_t t = chunk * p.chunk, last = std::min(p.tiles, t + p.chunk); t < last; ++t) {
+        int64_t row = t % p.across * p.height, rest = t / p.across;
+        ConvTile tile{p.lhs0 + row * p.row_lhs, p.out0 + row * p.row_out, 0, int(std::min(p.height, p.rows - row))};
+        for (auto axis = p.axes.rbegin(); axis != p.axes.rend(); ++axis) {
+            int64_t i = rest % axis->count;
+            rest /= axis->count;
+            tile.lhs += i * axis->lhs;
+            tile.out += i * axis->out;
+        }
+        tiles.push_back(tile);
+    }
 }
 
 template <class T>
@@ -193,27 +197,34 @@ void run_piece(const ConvJob &j, const ConvPhase &p, int64_t group, int64_t colu
     }
 }
 
-// The positions of a piece in runs of neighbours, the features being those of a row.
+// What follows a piece, in runs of positions that are neighbours: the features are those of a row.
 void run_then(const ConvJob &j, const ConvPhase &p, int64_t column, const std::vector<ConvTile> &tiles) {
-    int64_t n0 = column * p.columns, n1 = std::min(j.features, n0 + p.columns), begin = tiles.front().out / j.features, end = begin;
+    int64_t n0 = column * p.columns, n1 = std::min(j.features, n0 + p.columns), begin = 0, end = 0, step = p.row_out / j.features;
+    auto finish = [&] {
+        if (begin != end) (*j.then)(j.row + begin, end - begin, n0, n1);
+    };
     for (const ConvTile &t : tiles) {
-        int64_t at = t.out / j.features;
-        if (at != end) {
-            (*j.then)(begin, end - begin, n0, n1);
-            begin = at;
+        int64_t run = step == 1 ? t.rows : 1;
+        for (int64_t r = 0, at = t.out / j.features; r < t.rows; r += run, at += step) {
+            if (at != end) {
+                finish();
+                begin = at;
+            }
+            end = at + run;
         }
-        end = at + t.rows;
     }
-    (*j.then)(begin, end - begin, n0, n1);
+    finish();
 }
 
 void run_range(void **bufs, int64_t begin, int64_t end) {
     const ConvJob &j = *static_cast<const ConvJob *>(bufs[0]);
-    const ConvPhase &p = *static_cast<const ConvPhase *>(bufs[1]);
+    const ConvPhase *phase = static_cast<const ConvPhase *>(bufs[1]);
     std::vector<ConvTile> tiles;
     for (int64_t i = begin; i < end; ++i) {
-        int64_t column = i % p.column_pieces, chunk = i / p.column_pieces % p.chunks, group = i / p.column_pieces / p.chunks;
-        p.tiles_of(chunk, tiles);
+        while (i >= phase->before + phase->pieces) ++phase;
+        const ConvPhase &p = *phase;
+        int64_t k = i - p.before, column = k % p.column_pieces, chunk = k / p.column_pieces % p.chunks, group = k / p.column_pieces / p.chunks;
+        tiles_of(p, chunk, tiles);
         std::optional<steno::FlushSubnormals> flush(std::in_place);
         switch (j.code) {
             case 0: run_piece<float>(j, p, group, column, tiles); break;
@@ -237,12 +248,13 @@ void run_range(void **bufs, int64_t begin, int64_t end) {
 
 // ---- padding
 
-// A copy of an array with zeros around, in rows: the innermost padded axis with all behind it.
+// A copy of some samples of an array with zeros around, in rows: the innermost padded axis with all behind it.
 struct Padding {
-    const char *from;
-    char *to;
+    const char *from = nullptr;
+    char *to = nullptr;
     std::vector<int64_t> sizes, padded, low;  // of the axes before
     int64_t bytes, before, after;             // of a row's elements, of the zeros around it
+    int64_t itemsize;
 };
 
 void pad_rows(void **bufs, int64_t begin, int64_t end) {
@@ -274,11 +286,10 @@ int64_t grain_for(double work, int64_t pieces) {
     return work < steno::kParallelWork ? std::max<int64_t>(pieces, 1) : std::max<int64_t>(1, pieces / (4 * std::max(1, steno::num_threads())));
 }
 
-void pad(Reader &read, const void *lhs, void *scratch) {
+Padding read_padding(Reader &read) {
     Padding p;
-    p.from = static_cast<const char *>(lhs);
-    p.to = static_cast<char *>(scratch);
-    int64_t itemsize = read(), rank = read(), inner = itemsize, rows = 1;
+    p.itemsize = read();
+    int64_t rank = read(), inner = p.itemsize;
     std::vector<int64_t> sizes, padded, low;
     for (int64_t d = 0; d < rank; ++d) {
         sizes.push_back(read());
@@ -293,8 +304,13 @@ void pad(Reader &read, const void *lhs, void *scratch) {
     p.before = low.back() * inner;
     p.after = padded.back() * inner - p.bytes - p.before;
     sizes.pop_back(), padded.pop_back(), low.pop_back();
-    for (int64_t n : padded) rows *= n;
     p.sizes = std::move(sizes), p.padded = std::move(padded), p.low = std::move(low);
+    return p;
+}
+
+void pad(Padding &p) {
+    int64_t rows = 1;
+    for (int64_t n : p.padded) rows *= n;
     void *job = &p;
     double bytes = double(rows) * double(p.before + p.bytes + p.after);
     steno_parallel_for(pad_rows, &job, rows, grain_for(2 * bytes, rows));
@@ -311,7 +327,7 @@ int64_t register_rows() {
 
 // How the results of a phase are cut into tiles and pieces.
 void cut(const ConvJob &j, ConvPhase &p) {
-    int64_t most = j.by_positions ? 1024 : register_rows();
+    int64_t most = p.by_positions ? 1024 : register_rows();
     p.across = (p.rows + most - 1) / most;
     p.height = p.across ? (p.rows + p.across - 1) / p.across : 1;
     p.across = (p.rows + p.height - 1) / p.height;
@@ -323,7 +339,7 @@ void cut(const ConvJob &j, ConvPhase &p) {
     int64_t share = (p.tiles * j.groups + 2 * threads - 1) / (2 * threads);
     p.chunk = std::max<int64_t>(1, std::min({wanted, share, p.tiles}));
     p.chunks = (p.tiles + p.chunk - 1) / p.chunk;
-    int64_t least = j.then ? j.then->by_columns ? 64 : j.features : 32;
+    int64_t least = !j.then ? 32 : j.then->by_columns ? steno::kThenColumns : j.features;
     if (p.chunks * j.groups < threads) p.columns = std::min(p.columns, ((j.features + threads - 1) / threads + least - 1) / least * least);
     p.column_pieces = (j.features + p.columns - 1) / p.columns;
 }
@@ -332,20 +348,25 @@ int32_t convolve(void **bufs, const int64_t *meta, const steno::Then *then) {
     std::atomic<bool> failed{false};
     Reader read{meta};
     ConvJob j;
-    for (int64_t *field : {&j.code, &j.by_positions, &j.groups, &j.lhs_group, &j.rhs_group, &j.out_group, &j.features, &j.rhs_feature, &j.out_feature,
-                           &j.channels, &j.lhs_channel, &j.rhs_channel})
+    for (int64_t *field : {&j.code, &j.groups, &j.lhs_group, &j.rhs_group, &j.out_group, &j.features, &j.rhs_feature, &j.out_feature, &j.channels,
+                           &j.lhs_channel, &j.rhs_channel})
         *field = read();
     if (!j.features) return steno::kOk;
     bool padded = read();
-    j.lhs = bufs[0], j.rhs = bufs[1], j.out = bufs[2], j.failed = &failed, j.then = then;
+    j.lhs = bufs[0], j.rhs = bufs[1], j.out = bufs[2], j.failed = &failed, j.then = then, j.row = 0;
+    Padding padding;
+    int64_t blocks = 1, lhs_step = 0, out_step = 0;  // blocks of samples that are padded together, elements from one to the next
     if (padded) {
-        pad(read, bufs[0], bufs[3]);
+        blocks = read(), lhs_step = read(), out_step = read();
+        padding = read_padding(read);
+        padding.from = static_cast<const char *>(bufs[0]);
+        padding.to = static_cast<char *>(bufs[3]);
         j.lhs = bufs[3];
     }
-    int64_t phases = read(), spatial = read();
-    for (int64_t i = 0; i < phases; ++i) {
-        ConvPhase p;
-        p.lhs0 = read(), p.out0 = read();
+    int64_t count = read(), spatial = read();
+    std::vector<ConvPhase> phases(static_cast<size_t>(count));
+    for (ConvPhase &p : phases) {
+        p.by_positions = read(), p.lhs0 = read(), p.out0 = read();
         int64_t axes = read();
         for (int64_t d = 0; d < axes; ++d) {
             ConvAxis a;
@@ -364,10 +385,28 @@ int32_t convolve(void **bufs, const int64_t *meta, const steno::Then *then) {
             p.taps.push_back(t);
         }
         cut(j, p);
-        void *job[] = {&j, &p};
-        int64_t pieces = p.column_pieces * p.chunks * j.groups;
-        double work = double(p.tiles) * double(p.height) * double(j.groups) * double(j.features) * double(p.k + 8) + (then ? then->work : 0);
+        p.pieces = p.column_pieces * p.chunks * j.groups;
+        p.work = double(p.tiles) * double(p.height) * double(j.groups) * double(j.features) * double(p.k + 8);
+    }
+    // The larger pieces first: the small ones fill the time in which a thread would wait for the others.
+    auto of_a_piece = [](const ConvPhase &p) { return p.work / double(std::max<int64_t>(1, p.pieces)); };
+    std::stable_sort(phases.begin(), phases.end(), [&](const ConvPhase &a, const ConvPhase &b) { return of_a_piece(a) > of_a_piece(b); });
+    int64_t pieces = 0;
+    double work = then ? then->work : 0;
+    for (ConvPhase &p : phases) {
+        p.before = pieces;
+        pieces += p.pieces;
+        work += p.work;
+    }
+    for (int64_t i = 0; i < blocks; ++i) {
+        if (padded) pad(padding);
+        void *job[] = {&j, phases.data()};
         steno_parallel_for(run_range, job, pieces, grain_for(work, pieces));
+        if (padded) {
+            padding.from += lhs_step * padding.itemsize;
+            j.out = static_cast<char *>(j.out) + out_step * padding.itemsize;
+            j.row += out_step / j.features;
+        }
     }
     return failed.load() ? steno::kOutOfMemory : steno::kOk;
 }

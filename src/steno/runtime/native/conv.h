@@ -16,7 +16,7 @@ extern "C" {
 // layouts, tiles, threads or vector width. Dtypes other than float32 and float64 are one chain.
 int32_t steno_conv(void **bufs, const int64_t *meta);
 
-// The same with features as the last axis of the result, one group, one phase and a row axis whose positions are neighbours, and `then` for each block of positions and features (see then.h), which
-// are its rows and columns.
+// The same with features as the last axis of the result and one group, and `then` for each block of positions and features (see then.h), which are its
+// rows and columns.
 int32_t steno_conv_then(void **bufs, const int64_t *meta, StenoThen *then, void **then_bufs);
 }

@@ -116,17 +116,17 @@ constexpr int64_t kTiny = 512, kShallow = 16;
 
 bool flushes(const Job &j) { return j.k > kShallow || j.m * j.n * j.k > kTiny; }
 
-constexpr int64_t kRows = 48, kColumns = 64;  // multiples of all register tiles
+constexpr int64_t kRows = 12, kColumns = 32;  // about a register tile
 
-// Blocks of the result that stay in the second-level cache until `then` has seen them.
-constexpr int64_t kBlockBytes = 1 << 20, kBlockColumns = 1024;
+// Blocks of the result that stay in the second-level cache until `then` has seen them: those that `product` makes, or several.
+constexpr int64_t kBlockBytes = 1 << 20, kBlockRows = 192, kBlockColumns = 512;
 
 // A piece in such blocks.
 void run_then(const Job &j, int64_t batch, int64_t m0, int64_t m1, int64_t n0, int64_t n1) {
     const steno::Then &then = *j.then;
-    int64_t elements = kBlockBytes / then.itemsize, width = n1 - n0, tile = j.n == 1 ? kColumns : kRows;
-    if (then.by_columns && j.n > 1) width = std::min(width, std::max(kBlockColumns, elements / (m1 - m0) / kColumns * kColumns));
-    int64_t height = std::max(int64_t(1), elements / width / tile) * tile;
+    int64_t elements = kBlockBytes / then.itemsize, width = n1 - n0;
+    if (then.by_columns && j.n > 1) width = std::min(width, std::max(kBlockColumns, elements / (m1 - m0) / kBlockColumns * kBlockColumns));
+    int64_t height = std::max(int64_t(1), elements / width / kBlockRows) * kBlockRows;
     for (int64_t x = n0; x < n1; x += width)
         for (int64_t y = m0; y < m1; y += height) {
             int64_t right = std::min(n1, x + width), below = std::min(m1, y + height);
@@ -180,14 +180,16 @@ int32_t multiply(void **bufs, const int64_t *meta, const steno::Then *then) {
     std::atomic<bool> failed{false};
     Job j{meta[0], meta[1], meta[2], meta[3], meta[4], {meta[5], meta[6], meta[7], meta[8]}, {meta[9], meta[10], meta[11], meta[12]}, bufs[0], bufs[1], bufs[2], true, 1, 1, &failed, then};
     if (!j.batch || !j.m || !j.n) return steno::kOk;
-    j.by_rows = (then && !then->by_columns) || (j.m + kRows - 1) / kRows >= (j.n + kColumns - 1) / kColumns;
-    j.tile = j.by_rows && j.n > 1 ? kRows : kColumns;
+    j.by_rows = (then && !then->by_columns) || j.m >= j.n;
+    j.tile = j.by_rows && j.n > 1 ? kRows : then ? steno::kThenColumns : kColumns;
     j.pieces = ((j.by_rows ? j.m : j.n) + j.tile - 1) / j.tile;
     void *job = &j;
     int64_t total = j.batch * j.pieces;
     double work = double(j.batch) * double(j.m) * double(j.n) * double(j.k + 8) + (then ? then->work : 0);
-    // Each thread gets a few large pieces.
-    int64_t grain = work < steno::kParallelWork ? total : std::max<int64_t>(1, total / (2 * std::max(1, steno::num_threads())));
+    // One piece for each thread, since each packs one of the operands whole; two where that is little beside the rest.
+    int64_t threads = std::max(1, steno::num_threads()), shares = threads;
+    if (total * j.tile >= threads * 1024) shares *= 2;
+    int64_t grain = work < steno::kParallelWork ? total : (total + shares - 1) / shares;
     steno_parallel_for(run_range, &job, total, grain);
     return failed.load() ? steno::kOutOfMemory : steno::kOk;
 }

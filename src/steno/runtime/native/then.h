@@ -10,6 +10,8 @@ extern "C" typedef void StenoThen(void **bufs, int64_t begin, int64_t end, int64
 
 namespace steno {
 
+constexpr int64_t kThenColumns = 64;
+
 // Numbers that come before those of the product in `meta` of a function `..._then`.
 constexpr int64_t kThenMeta = 4;
 
@@ -17,7 +19,7 @@ struct Then {
     StenoThen *run;
     void **bufs;
     int64_t points;    // in a row
-    bool by_columns;   // a block may be some of the columns, from a multiple of 64 to one, or to the last
+    bool by_columns;   // a block may be some of the columns, from a multiple of kThenColumns to one, or to the last
     int64_t itemsize;  // of the product
     double work;       // of all of it, in multiply-adds
 
