@@ -11,7 +11,7 @@ import steno
 import steno.numpy as snp
 from steno import jit
 from steno.backends import cpu, reference
-from steno.compiler.graph import to_graph
+from steno.compiler.graph_builder import to_graph
 from steno.compiler.materialize import materialize
 from steno.core.aval import ShapedArray
 from steno.core.config import verify

@@ -17,7 +17,7 @@ import steno.numpy as snp
 from steno import lax
 from steno.compiler.buffers import assign
 from steno.compiler.check_plan import InvalidPlan, check_plan, check_versions, poisoned
-from steno.compiler.graph import to_graph
+from steno.compiler.graph_builder import to_graph
 from steno.compiler.pipeline import lower
 from steno.compiler.schedule import schedule
 from steno.compiler.target import host_target

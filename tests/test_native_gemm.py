@@ -42,6 +42,40 @@ def test_exact_on_integers(dtype, layout):
             np.testing.assert_array_equal(product(a.astype(dtype), b.astype(dtype), layout), a @ b, err_msg=f"{m} x {k} by {k} x {n}")
 
 
+NARROW = list(itertools.product(("int8", "uint8"), repeat=2))
+
+
+def other_product(
+    dtypes: tuple[str, str], rng: np.random.Generator, m: int, n: int, k: int, layout: tuple[int, int]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Of bytes, sums in int32; of int32, whose sums wrap around; of complex numbers with small integers as parts: and the exact result."""
+    if dtypes[0].startswith("complex"):
+        a, b = (rng.integers(-8, 9, s) + 1j * rng.integers(-8, 9, s) for s in ((m, k), (k, n)))
+    elif dtypes[0] == "int32":
+        a, b = rng.integers(-(2**31), 2**31, (m, k)), rng.integers(-(2**31), 2**31, (k, n))
+    else:
+        a, b = (rng.integers(np.iinfo(d).min, np.iinfo(d).max + 1, s) for d, s in zip(dtypes, ((m, k), (k, n)), strict=True))
+    x, y = a.astype(dtypes[0]), b.astype(dtypes[1])
+    x = np.ascontiguousarray(x.T) if layout[0] else x
+    y = np.ascontiguousarray(y.T) if layout[1] else y
+    contract = ((0 if layout[0] else 1,), (1 if layout[1] else 0,))
+    wanted = dtypes[0] if dtypes[0].startswith("complex") else "int32"
+    got = np.asarray(lax.dot_general(x, y, (contract, ((), ())), preferred_element_type=wanted))
+    return got, (a @ b).astype(wanted)
+
+
+@pytest.mark.parametrize("dtypes", [*NARROW, ("int32", "int32"), ("complex64", "complex64"), ("complex128", "complex128")], ids="-".join)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_other_dtypes_are_exact(dtypes, layout):
+    rng = np.random.default_rng(4)
+    shapes = [(m, n, int(rng.choice(DEPTHS))) for m, n in itertools.product((1, 2, 15, 16, 33, 49), (1, 3, 16, 31, 40))]
+    shapes += [(1, 530, 300), (530, 1, 300), (100, 520, 1030), (33, 34, 5000)]
+    with steno.enable_x64(True):
+        for m, n, k in shapes:
+            got, want = other_product(dtypes, rng, m, n, k, layout)
+            np.testing.assert_array_equal(got, want, err_msg=f"{m} x {k} by {k} x {n}")
+
+
 def chain(a: np.ndarray, b: np.ndarray) -> np.float64:
     """The canonical order for one element: ascending fused multiply-adds in blocks of 256. Products are exact in long double, and sums
     but for cases too rare for these inputs."""
@@ -75,6 +109,14 @@ def bits() -> str:
         results = {product(a, b, layout).tobytes() for layout in LAYOUTS}
         assert len(results) == 1, f"{m} x {k} by {k} x {n}: the layout changes bits"
         h.update(results.pop())
+    for m, n, k in [(3, 4, 5), (40, 50, 70), (130, 70, 257), (1, 300, 520)]:
+        for dtypes in NARROW:
+            h.update(other_product(dtypes, rng, m, n, k, (0, 1))[0].tobytes())
+        for dtype, real in (("complex64", "float32"), ("complex128", "float64")):
+            a, b = (rng.normal(size=(*s, 2)).astype(real).view(dtype)[..., 0] for s in ((m, k), (k, n)))
+            results = {product(a, b, layout).tobytes() for layout in LAYOUTS}
+            assert len(results) == 1, f"{dtype} {m} x {k} by {k} x {n}: the layout changes bits"
+            h.update(results.pop())
     return h.hexdigest()
 
 

@@ -600,3 +600,72 @@ def test_slices_from_traced_positions() -> None:
         r[steno.ds(3, 2)]
     i = jnp.int32(1)
     assert steno.tree.leaves(steno.ds(i, 2)) == [i]
+
+
+@steno.custom_vjp
+def _read(ref):
+    return ref[...] * 2
+
+
+_read.defvjp(lambda ref: (_read(ref), None), lambda _, ct: (ct * 5,))
+
+
+@steno.custom_vjp
+def _doubled(ref):
+    ref[...] = ref[...] * 2
+    return ref[...]
+
+
+_doubled.defvjp(lambda ref: (_doubled(ref), None), lambda _, ct: (ct * 5,))
+
+
+@steno.custom_vjp
+def _product(ref, x):
+    return ref[...] * x
+
+
+_product.defvjp(lambda ref, x: (_product(ref, x), (ref, x)), lambda res, ct: (ct * res[1], 10 * ct * res[0][...]))
+
+
+@steno.custom_jvp
+def _forward(ref):
+    return ref[...] * 2
+
+
+@_forward.defjvp
+def _forward_jvp(primals, tangents):
+    return _forward(*primals), tangents[0][...] * 5
+
+
+def _sum_of_reads(x):
+    ref = steno.new_ref(x)
+    return steno.lax.scan(lambda c, _: (c + _read(ref), None), jnp.float32(0), None, length=3)[0]
+
+
+def _read_and_rest(x):
+    ref = steno.new_ref(x)
+    return _doubled(ref) + steno.freeze(ref)
+
+
+def _twice_read(x):
+    ref = steno.new_ref(x)
+    first = _read(ref)
+    ref[...] = ref[...] * x
+    return first + _read(ref)
+
+
+@pytest.mark.parametrize(
+    ("f", "want"),
+    [
+        (lambda x: _read(steno.new_ref(x)), 5), (_sum_of_reads, 15), (_read_and_rest, 6), (_twice_read, 35),
+        (lambda x: _product(steno.new_ref(x), x), 33), (lambda x: _forward(steno.new_ref(x)), 5),
+        (lambda x: steno.lax.cond(x > 0, _read, lambda ref: ref[...], steno.new_ref(x)), 5),
+    ],
+    ids=["read", "scan", "written", "twice", "residual", "forward", "cond"],
+)  # fmt: skip
+def test_rules_of_functions_of_references_hold_wherever_the_reference_lives(f, want):
+    x = jnp.float32(3)
+    for g in (steno.grad(f), steno.grad(steno.jit(f)), steno.jit(steno.grad(f)), steno.grad(steno.checkpoint(f))):
+        assert g(x) == want
+    assert steno.vmap(steno.grad(steno.jit(f)))(jnp.full(2, x)).tolist() == [want] * 2
+    assert steno.jit(f)(x) == f(x)

@@ -316,6 +316,12 @@ def test_named_tuples():
         tu.tree_leaves_with_path(bad((1, 2)))
     assert repr(structure(bad((1,)))) == "PyTreeDef(CustomNode(namedtuple[Bad], [*]))"
 
+    class Odd(type):
+        def __getattr__(cls, name):
+            raise RuntimeError(name)
+
+    assert tu.all_leaves([Odd("Odd", (tuple,), {})()])  # it has no fields, and nobody is told why
+
 
 def test_registered_namedtuple_is_flattened_as_registered():
     assert tu.tree_leaves(Reduced(1, 2)) == [1]

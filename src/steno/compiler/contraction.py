@@ -22,7 +22,10 @@ GEMM_CODES = {
         ("float32", "float64", "complex64", "complex128", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool")
     )
 }
-"""meta of `steno_gemm(lhs, rhs, result)`: code, batch, m, n, k, then for lhs and rhs: offset, batch stride, row stride, column stride, in
+BYTE_CODES = {("int8", "int8"): 13, ("int8", "uint8"): 14, ("uint8", "int8"): 15, ("uint8", "uint8"): 16}
+"""Of operands that are multiplied as they are, sums being kept in int32.
+
+meta of `steno_gemm(lhs, rhs, result)`: code, batch, m, n, k, then for lhs and rhs: offset, batch stride, row stride, column stride, in
 elements."""
 
 
@@ -35,15 +38,17 @@ def place_contract(s: Scheduler, node: Node) -> None:
     step = s.new_step()
     lhs_free = [a for a in range(lhs.aval.ndim) if a not in lhs_contract and a not in lhs_batch]
     rhs_free = [a for a in range(rhs.aval.ndim) if a not in rhs_contract and a not in rhs_batch]
-    a = matrix_operand(s, lhs, (lhs_batch, lhs_free, lhs_contract), compute, step)
-    b = matrix_operand(s, rhs, (rhs_batch, rhs_contract, rhs_free), compute, step)
+    bytes_code = BYTE_CODES.get((lhs.aval.dtype.name, rhs.aval.dtype.name)) if compute.name == "int32" else None
+    code, wanted = (GEMM_CODES[compute.name], compute) if bytes_code is None else (bytes_code, None)
+    a = matrix_operand(s, lhs, (lhs_batch, lhs_free, lhs_contract), wanted or lhs.aval.dtype, step)
+    b = matrix_operand(s, rhs, (rhs_batch, rhs_contract, rhs_free), wanted or rhs.aval.dtype, step)
     batch = math.prod(lhs.shape[d] for d in lhs_batch)
     m, n = math.prod(lhs.shape[d] for d in lhs_free), math.prod(rhs.shape[d] for d in rhs_free)
     k = math.prod(lhs.shape[d] for d in lhs_contract)
     target = result
     if result.aval.dtype != compute:
         target = Node("product", Library("steno_gemm", ()), (), [result.aval.update(dtype=compute)]).results[0]
-    meta = (GEMM_CODES[compute.name], batch, m, n, k, *a[1:], *b[1:])
+    meta = (code, batch, m, n, k, *a[1:], *b[1:])
     step.statements.append(LibraryCall("steno_gemm", (a[0], b[0], s.buffer(target)), meta, 2.0 * batch * m * n * k))
     s.producer[target] = step
     if target is not result:

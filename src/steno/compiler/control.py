@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from steno.compiler.graph import Choose, Graph, Input, Node, Repeat, Value, alive
+from steno.compiler.graph import Choose, Graph, Input, Node, Repeat, Value, alive, hands_on
 from steno.ir.expr import storage
 from steno.ir.kinds import Library, Update
 from steno.ir.loops import Argument, Buffer, Carried, Choice, Fixed, Loop, Program, Row
@@ -34,7 +34,7 @@ def place_repeat(s: Scheduler, node: Node, kind: Repeat) -> None:
     n_captured = len(kind.cond.captured) if kind.cond is not None else 0
     cond_captured, captured = operands[:n_captured], operands[n_captured:]
 
-    moving = [k for k in range(carries) if not _hands_on(body, k, first + k)]
+    moving = [k for k in range(carries) if not hands_on(body, k, first + k)]
     outputs = [body.outputs[k] for k in moving] + body.outputs[carries:]
     reduced = Graph(body.inputs, body.captured, alive(body.nodes, outputs), outputs, body.host_calls)
     inner = s.lower(reduced, True, frozenset(first + k for k in moving), [(p, first + k) for p, k in enumerate(moving)])
@@ -84,12 +84,6 @@ def place_repeat(s: Scheduler, node: Node, kind: Repeat) -> None:
     s.produced(node, step)
 
 
-def _hands_on(body: Graph, o: int, i: int) -> bool:
-    """Whether output `o` is input `i`, copied."""
-    out = body.outputs[o].node
-    return out.name == "copy" and len(out.operands) == 1 and out.operands[0] is body.inputs[i]
-
-
 def place_choose(s: Scheduler, node: Node, kind: Choose) -> None:
     index, *rest = node.operands
     shared, rest = rest[: kind.operands], rest[kind.operands :]
@@ -127,7 +121,7 @@ def lower_branches(s: Scheduler, node: Node, kind: Choose, dies: Callable[[Value
         x = shared[i]
         if (x.shape, x.aval.dtype) != (result.shape, result.aval.dtype) or node.operands.count(x) > 1 or i in (k for _, k in pairs):
             continue
-        if dies(x) or None not in origins and not any(_hands_on(g, o, i) for g in kind.branches):
+        if dies(x) or None not in origins and not any(hands_on(g, o, i) for g in kind.branches):
             pairs.append((o, i))
     while True:
         made = [s.lower(g, True, frozenset(i for _, i in pairs), pairs) for g in kind.branches]

@@ -14,7 +14,7 @@ from typing import final
 
 from steno.compiler.traffic import Traffic
 from steno.core.record import field, record
-from steno.ir.index import Index, LoopVar
+from steno.ir.index import Atom, Index, LoopVar
 from steno.ir.loops import Buffer, Kernel, Statement
 
 ALIGN = 64
@@ -165,7 +165,7 @@ def _in_one_row(kernel: Kernel, offsets: Sequence[Index]) -> bool:
     if any(not isinstance(a, LoopVar) for at in offsets for a, _ in at.terms):
         return False
     outer = [v for v in kernel.outer if v.extent > 1]
-    away: dict[LoopVar, Index] = {v: Index(0) for v in outer}
+    away: dict[Atom, Index] = {v: Index(0) for v in outer}
     reach = 0  # of an outer point
     for at in offsets:
         if any(at.coefficient(v) != offsets[0].coefficient(v) for v in outer):

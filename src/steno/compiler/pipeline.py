@@ -16,7 +16,8 @@ from steno.compiler.buffers import Assigned, assign
 from steno.compiler.check_plan import check_plan, check_versions, poisoned
 from steno.compiler.compiled import Plan
 from steno.compiler.emit import emit
-from steno.compiler.graph import Graph, to_graph
+from steno.compiler.graph import Graph
+from steno.compiler.graph_builder import to_graph
 from steno.compiler.link import OPT_LEVEL, assembly, link
 from steno.compiler.load import Linked
 from steno.compiler.schedule import Schedule, schedule

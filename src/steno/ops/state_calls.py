@@ -5,8 +5,8 @@ References that a program only hands on to functions with derivatives of their o
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, final
 
 from steno.core.jaxpr import ClosedJaxpr
 from steno.core.op import Op
@@ -14,14 +14,23 @@ from steno.ops.cond import cond
 from steno.ops.control import evaluate, program, reordered, split
 from steno.ops.implicit import custom_linear_solve, custom_root
 from steno.ops.scan import scan
+from steno.ops.state import freeze, get, new_ref
 from steno.ops.structural import jit
 from steno.ops.while_loop import while_
-from steno.transforms.custom import custom_jvp_call, custom_lin, custom_vjp_call
+from steno.transforms.custom import (
+    AbstractCustomJvp,
+    AbstractCustomVjp,
+    CustomRulesError,
+    custom_jvp_call,
+    custom_lin,
+    custom_vjp_call,
+)
 from steno.transforms.custom_batch import custom_vmap_call
 from steno.transforms.custom_linear import linear_call
 from steno.transforms.discharge import Cell, Discharged, discharged, evaluate_cells, keeps, operand, pure
 from steno.transforms.programs import remembered
 from steno.transforms.remat import remat
+from steno.transforms.rules import Zero, add, instantiate
 
 # Calls
 
@@ -44,18 +53,114 @@ def _remat(*args: Any, **params: Any) -> list[Any]:
     return _call(remat, args, **params)
 
 
-def _custom(op: Op, *args: Any, call_jaxpr: ClosedJaxpr, **rest: Any) -> list[Any]:
-    """References that the trace around knows go to the rule as they are; a program of values alone is inlined."""
-    cells = [x for x in args if type(x) is Cell]
-    if any(x.ref is None for x in cells):
-        return evaluate_cells(call_jaxpr.jaxpr, call_jaxpr.consts, args)
-    return op(*(operand(x, True) for x in args), call_jaxpr=pure(call_jaxpr), **rest)
+# Functions with rules of their own
 
 
-def _custom_lin(*args: Any, **params: Any) -> list[Any]:
-    if any(type(x) is Cell and x.ref is None for x in args):
-        raise NotImplementedError("a custom_vjp function that is differentiated by a reference to a mutable array")
-    return custom_lin(*(operand(x, True) for x in args), **params)
+@final
+class _Values:
+    """Arguments of a function with rules, some of which are references of the program that is discharged. `made`: their positions, where
+    values are given instead. `written`: those whose new values are further results; one below 0 is closed over."""
+
+    __slots__ = ("made", "name", "written")
+
+    def __init__(self, name: str, made: tuple[int, ...], written: tuple[int, ...]) -> None:
+        self.name, self.made, self.written = name, made, written
+
+    def references(self, xs: Sequence[Any]) -> list[Any]:
+        return [_reference(x) if k in self.made and type(x) is not Zero else x for k, x in enumerate(xs)]
+
+    def after(self, refs: Sequence[Any], what: Callable[[Any], Any] = freeze) -> list[Any]:
+        """The new values of the references that are written."""
+        if any(k < 0 for k in self.written):
+            raise CustomRulesError(
+                f"{self.name}: a function with derivatives of its own changes a mutable array that it closes over, and is differentiated; "
+                "pass the reference as an argument"
+            )
+        return [refs[k] if type(refs[k]) is Zero else what(refs[k]) for k in self.written]
+
+
+def _reference(x: Any) -> Any:
+    return new_ref(x, memory_space=None, kind=None, pin=False)
+
+
+@final
+class ValuesJvp(AbstractCustomJvp):
+    """A bundle that makes references of values, and gives, after the results, the new values of those that are written."""
+
+    __slots__ = ("call", "name", "rule_name", "symbolic_zeros", "values")
+
+    def __init__(self, call: AbstractCustomJvp, values: _Values) -> None:
+        self.call, self.values = call, values
+        self.name, self.rule_name, self.symbolic_zeros = call.name, call.rule_name, call.symbolic_zeros
+
+    def run(self, *args: Any) -> list[Any]:
+        refs = self.values.references(args)
+        return [*self.call.run(*refs), *self.values.after(refs)]
+
+    def rule(self, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+        refs = self.values.references(primals)
+        moving = self.values.references([instantiate(t) if k in self.values.written else t for k, t in enumerate(tangents)])
+        outs, out_tangents = self.call.rule(refs, moving)
+        return [*outs, *self.values.after(refs)], [*out_tangents, *self.values.after(moving)]
+
+
+@final
+class ValuesVjp(AbstractCustomVjp):
+    """As `ValuesJvp`. What is written to a reference varies with what it held before as if it were that."""
+
+    __slots__ = ("bwd_name", "call", "fwd_name", "name", "optimize_remat", "symbolic_zeros", "values")
+
+    def __init__(self, call: AbstractCustomVjp, values: _Values) -> None:
+        self.call, self.values = call, values
+        self.name, self.fwd_name, self.bwd_name = call.name, call.fwd_name, call.bwd_name
+        self.symbolic_zeros, self.optimize_remat = call.symbolic_zeros, call.optimize_remat
+
+    def run(self, *args: Any) -> list[Any]:
+        refs = self.values.references(args)
+        return [*self.call.run(*refs), *self.values.after(refs)]
+
+    def fwd(self, primals: Sequence[Any], nonzero: Sequence[bool]) -> tuple[list[Any], list[Any], Any]:
+        """References among the residuals are handed on by their values at the end of fwd."""
+        values, refs = self.values, self.values.references(primals)
+        outs, residuals, pull = self.call.fwd(refs, nonzero)
+        n, own = len(outs), [refs[k] for k in values.made]
+        held = [any(x is r for r in own) for x in residuals]
+        residuals = [get(x, access=None) if h else x for x, h in zip(residuals, held, strict=True)]
+
+        def pull_values(residuals: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
+            pulled = list(pull([_reference(x) if h else x for x, h in zip(residuals, held, strict=True)], cts[:n]))
+            for k, ct in zip(values.written, cts[n:], strict=True):
+                pulled[k] = ct if pulled[k] is None else add(pulled[k], ct)
+            return pulled
+
+        return [*outs, *values.after(refs)], residuals, functools.update_wrapper(pull_values, pull)
+
+
+def _custom(
+    op: Op, bundle: str, adapted: Callable[..., Any], *args: Any, call_jaxpr: ClosedJaxpr, num_consts: int, **rest: Any
+) -> list[Any]:
+    """References that the trace around knows go to the rule as they are; for others it gets references made of their values."""
+    made = [k for k, x in enumerate(args) if type(x) is Cell and x.ref is None]
+    if not made:
+        return op(*(operand(x, True) for x in args), call_jaxpr=pure(call_jaxpr), num_consts=num_consts, **rest)
+    keep = tuple(type(x) is Cell and x.ref is not None for x in args)
+    d = discharged(call_jaxpr, keep)
+    values = _Values(rest["name"], tuple(k - num_consts for k in made), tuple(k - num_consts for k in d.written))
+    rest[bundle] = adapted(rest[bundle], values)
+    outs = op(*(operand(x, k) for x, k in zip(args, keep, strict=True)), call_jaxpr=d.program, num_consts=num_consts, **rest)
+    n = len(call_jaxpr.jaxpr.outvars)
+    for k, y in zip(d.written, outs[n:], strict=True):
+        args[k].value = y
+    return outs[:n]
+
+
+def _custom_lin(*args: Any, num_res: int, **params: Any) -> list[Any]:
+    """By a reference that lives in the program the result is linear in its value, the cotangent of which is what the rule gives for it."""
+    if any(type(x) is Cell and x.ref is None for x in args[:num_res]):
+        raise NotImplementedError(
+            "a custom_vjp function, the residuals of which hold a reference to a mutable array that is differentiated by"
+        )
+    return custom_lin(*(operand(x, type(x) is Cell and x.ref is not None) for x in args), num_res=num_res, **params)
 
 
 def _custom_vmap(*args: Any, call: ClosedJaxpr, **rest: Any) -> list[Any]:
@@ -121,7 +226,7 @@ def _while_programs(
 def _while(*args: Any, cond_jaxpr: ClosedJaxpr, body_jaxpr: ClosedJaxpr, cond_nconsts: int, body_nconsts: int) -> list[Any]:
     conditions, constants, carries = split(args, cond_nconsts, body_nconsts)
     tests, steps = [*conditions, *carries], [*constants, *carries]
-    cond_keep, body_keep = keeps(cond_jaxpr, tests), keeps(body_jaxpr, steps)
+    cond_keep, body_keep = (False,) * len(tests), keeps(body_jaxpr, steps)  # as `hands_on` has it
     test, body = discharged(cond_jaxpr, cond_keep), discharged(body_jaxpr, body_keep)
     if test.written:
         raise NotImplementedError("while_loop: the condition function writes to a reference to a mutable array")
@@ -166,7 +271,7 @@ def _branches(first: ClosedJaxpr, branches: tuple[ClosedJaxpr, ...], keep: Any) 
 
 
 def _cond(index: Any, *args: Any, branches: tuple[ClosedJaxpr, ...]) -> list[Any]:
-    keep = tuple(any(ks) for ks in zip(*(keeps(b, args) for b in branches), strict=True))
+    keep = tuple(all(ks) for ks in zip(*(keeps(b, args) for b in branches), strict=True))
     pure_branches, written = _branches(branches[0], branches, keep)
     outs = cond(index, *(operand(x, k) for x, k in zip(args, keep, strict=True)), branches=pure_branches)
     n = len(branches[0].jaxpr.outvars)
@@ -221,8 +326,8 @@ def _linear_call(*args: Any, callee: ClosedJaxpr, transpose: ClosedJaxpr, num_re
 
 jit.discharge, remat.discharge = _jit, _remat
 scan.discharge, while_.discharge, cond.discharge = _scan, _while, _cond
-custom_jvp_call.discharge = functools.partial(_custom, custom_jvp_call)
-custom_vjp_call.discharge = functools.partial(_custom, custom_vjp_call)
+custom_jvp_call.discharge = functools.partial(_custom, custom_jvp_call, "jvp", ValuesJvp)
+custom_vjp_call.discharge = functools.partial(_custom, custom_vjp_call, "fwd", ValuesVjp)
 custom_vmap_call.discharge = _custom_vmap
 custom_lin.discharge = _custom_lin
 custom_linear_solve.discharge = functools.partial(_implicit, custom_linear_solve)

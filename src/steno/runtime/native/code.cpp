@@ -241,7 +241,8 @@ PyObject *load_code(PyObject *, PyObject *args) try {
     }
     Image image(std::move(objects));
     image.link([&](const std::string &name) -> uint64_t {
-        PyObject *address = PyDict_GetItemString(symbols, name.c_str());
+        Ref key(PyUnicode_DecodeUTF8(name.data(), Py_ssize_t(name.size()), "replace"));  // of a damaged object it may be any bytes
+        PyObject *address = key ? PyDict_GetItemWithError(symbols, key.get()) : nullptr;
         return address ? uint64_t(reinterpret_cast<uintptr_t>(PyLong_AsVoidPtr(address))) : 0;
     });
     if (PyErr_Occurred()) return nullptr;

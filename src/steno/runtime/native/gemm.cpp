@@ -9,6 +9,7 @@
 
 #include "executable.h"
 #include "fp_state.h"
+#include "gemm_amx.h"
 #include "multiply_add.h"
 #include "then.h"
 #include "threads.h"
@@ -58,38 +59,163 @@ struct Job {
     const steno::Then *then;  // what runs on each block of the result, or null
 };
 
+#if defined(__x86_64__)
+#define STENO_LANES(name) \
+    struct name { \
+        using Wide = avx512::name; \
+        using Narrow = avx2::name; \
+    };
+#else
+#define STENO_LANES(name) using name = portable::name;
+#endif
+namespace lanes {
+STENO_LANES(F32)
+STENO_LANES(F64)
+STENO_LANES(I32)
+}  // namespace lanes
+#undef STENO_LANES
+
+// A product on this thread in the vectors of this machine, added to what is at `c` if `more`. False: there was no memory.
+template <class L, class T>
+bool product(int64_t m, int64_t n, int64_t k, const T *a, int64_t a_row, int64_t a_col, const T *b, int64_t b_row, int64_t b_col, T *c, int64_t c_row, bool more) {
+    if (n == 1 && c_row == 1) {  // the lanes run along n: of one column make one row
+        std::swap(a, b);
+        std::swap(m, n);
+        std::swap(a_row, b_col);
+        std::swap(a_col, b_row);
+    }
+#if defined(__x86_64__)
+    using Wide = typename L::Wide;
+    using Narrow = typename L::Narrow;
+    return has_avx512() ? avx512::product<Wide>(m, n, k, a, a_row, a_col, b, b_row, b_col, c, c_row, pack_buffer, more)
+                        : avx2::product<Narrow>(m, n, k, a, a_row, a_col, b, b_row, b_col, c, c_row, pack_buffer, more);
+#else
+    return portable::product<L>(m, n, k, a, a_row, a_col, b, b_row, b_col, c, c_row, pack_buffer, more);
+#endif
+}
+
+// Blocks of operands that are converted first: so much memory at most, and panels are as full as can be.
+constexpr int64_t kConvertedRows = 96, kConvertedColumns = 512, kConvertedDepth = 8 * kBlockK;
+
+// Complex numbers by a real product of twice the size, whose k runs over real and imaginary parts in turns:
+//     (re)   (a.re, -a.im)(b.re)
+//     (im) = (a.im,  a.re)(b.im)
+template <class L, class F>
+bool complex_product(int64_t m, int64_t n, int64_t k, const std::complex<F> *a, int64_t a_row, int64_t a_col, const std::complex<F> *b, int64_t b_row,
+                     int64_t b_col, std::complex<F> *c, int64_t c_row) {
+    thread_local PackBuffer parts, results;
+    for (int64_t j = 0; j < n; j += kConvertedColumns) {
+        int64_t w = std::min(kConvertedColumns, n - j);
+        for (int64_t p = 0; p < k; p += kConvertedDepth / 2) {
+            int64_t kc = std::min(kConvertedDepth / 2, k - p);
+            F *right = parts.b<F>(size_t(2 * kc * w));
+            if (!right) return false;
+            for (int64_t q = 0; q < kc; ++q) {
+                const std::complex<F> *from = b + (p + q) * b_row + j * b_col;
+                F *re = right + 2 * q * w, *im = re + w;
+                for (int64_t x = 0; x < w; ++x) {
+                    re[x] = from[x * b_col].real();
+                    im[x] = from[x * b_col].imag();
+                }
+            }
+            for (int64_t i = 0; i < m; i += kConvertedRows) {
+                int64_t h = std::min(kConvertedRows, m - i);
+                F *left = parts.a<F>(size_t(4 * h * kc)), *out = results.a<F>(size_t(2 * h * w));
+                if (!left || !out) return false;
+                for (int64_t y = 0; y < h; ++y) {
+                    const std::complex<F> *from = a + (i + y) * a_row + p * a_col;
+                    F *re = left + 2 * y * kc, *im = re + 2 * h * kc;
+                    for (int64_t q = 0; q < kc; ++q) {
+                        std::complex<F> x = from[q * a_col];
+                        re[2 * q] = x.real();
+                        re[2 * q + 1] = -x.imag();
+                        im[2 * q] = x.imag();
+                        im[2 * q + 1] = x.real();
+                    }
+                }
+                if (p)
+                    for (int64_t y = 0; y < h; ++y)
+                        for (int64_t x = 0; x < w; ++x) {
+                            std::complex<F> z = c[(i + y) * c_row + j + x];
+                            out[y * w + x] = z.real();
+                            out[(h + y) * w + x] = z.imag();
+                        }
+                if (!product<L>(2 * h, w, 2 * kc, left, 2 * kc, 1, right, w, 1, out, w, p > 0)) return false;
+                for (int64_t y = 0; y < h; ++y)
+                    for (int64_t x = 0; x < w; ++x) c[(i + y) * c_row + j + x] = {out[y * w + x], out[(h + y) * w + x]};
+            }
+        }
+    }
+    return true;
+}
+
+// Bytes by a product of int32, all of it modulo 2^32.
+template <class A, class B>
+bool byte_product(int64_t m, int64_t n, int64_t k, const A *a, int64_t a_row, int64_t a_col, const B *b, int64_t b_row, int64_t b_col, int32_t *c, int64_t c_row) {
+    thread_local PackBuffer wide;
+    for (int64_t j = 0; j < n; j += kConvertedColumns)
+        for (int64_t p = 0; p < k; p += kConvertedDepth) {
+            int64_t w = std::min(kConvertedColumns, n - j), kc = std::min(kConvertedDepth, k - p);
+            int32_t *right = wide.b<int32_t>(size_t(kc * w)), *left = wide.a<int32_t>(size_t(std::min(m, kConvertedRows) * kc));
+            if (!left || !right) return false;
+            for (int64_t q = 0; q < kc; ++q)
+                for (int64_t x = 0; x < w; ++x) right[q * w + x] = b[(p + q) * b_row + (j + x) * b_col];
+            for (int64_t i = 0; i < m; i += kConvertedRows) {
+                int64_t h = std::min(kConvertedRows, m - i);
+                for (int64_t y = 0; y < h; ++y)
+                    for (int64_t q = 0; q < kc; ++q) left[y * kc + q] = a[(i + y) * a_row + (p + q) * a_col];
+                if (!product<lanes::I32>(h, w, kc, left, kc, 1, right, w, 1, c + i * c_row + j, c_row, p > 0)) return false;
+            }
+        }
+    return true;
+}
+
+// Operands that the matrix unit takes as they are, results of four bytes.
+template <class A, class B>
+void run_narrow(const Job &j, steno::AmxKind kind, int64_t batch, int64_t m0, int64_t m1, int64_t n0, int64_t n1) {
+    const A *a = static_cast<const A *>(j.a) + j.lhs.offset + batch * j.lhs.batch + m0 * j.lhs.row;
+    const B *b = static_cast<const B *>(j.b) + j.rhs.offset + batch * j.rhs.batch + n0 * j.rhs.col;
+    int32_t *c = static_cast<int32_t *>(j.c) + batch * j.m * j.n + m0 * j.n + n0;
+    int64_t m = m1 - m0, n = n1 - n0;
+    bool done = true;
+    if (j.k == 0)
+        for (int64_t i = 0; i < m; ++i) std::fill_n(c + i * j.n, n, 0);
+    else if (steno::has_amx(kind))
+        done = steno::amx_product(kind, m, n, j.k, a, j.lhs.row, j.lhs.col, b, j.rhs.row, j.rhs.col, c, j.n);
+    else
+        done = byte_product(m, n, j.k, a, j.lhs.row, j.lhs.col, b, j.rhs.row, j.rhs.col, c, j.n);
+    if (!done) j.failed->store(true);
+}
+
 template <class T>
 void run_one(const Job &j, int64_t batch, int64_t m0, int64_t m1, int64_t n0, int64_t n1) {
     const T *a = static_cast<const T *>(j.a) + j.lhs.offset + batch * j.lhs.batch + m0 * j.lhs.row;
     const T *b = static_cast<const T *>(j.b) + j.rhs.offset + batch * j.rhs.batch + n0 * j.rhs.col;
     T *c = static_cast<T *>(j.c) + batch * j.m * j.n + m0 * j.n + n0;
-    int64_t m = m1 - m0, n = n1 - n0;
-    if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>) {
-        if (j.k == 0) {
-            for (int64_t i = 0; i < m; ++i) std::fill_n(c + i * j.n, n, T(0));
-            return;
-        }
-        int64_t a_row = j.lhs.row, a_col = j.lhs.col, b_row = j.rhs.row, b_col = j.rhs.col, c_row = j.n;
-        if (n == 1 && c_row == 1) {  // the lanes run along n: of one column make one row
-            std::swap(a, b);
-            std::swap(m, n);
-            std::swap(a_row, b_col);
-            std::swap(a_col, b_row);
-        }
-#if defined(__x86_64__)
-        using Wide = std::conditional_t<std::is_same_v<T, float>, avx512::F32, avx512::F64>;
-        using Narrow = std::conditional_t<std::is_same_v<T, float>, avx2::F32, avx2::F64>;
-        bool done = has_avx512()
-                        ? avx512::product<Wide>(m, n, j.k, a, a_row, a_col, b, b_row, b_col, c, c_row, pack_buffer)
-                        : avx2::product<Narrow>(m, n, j.k, a, a_row, a_col, b, b_row, b_col, c, c_row, pack_buffer);
-#else
-        using V = std::conditional_t<std::is_same_v<T, float>, portable::F32, portable::F64>;
-        bool done = portable::product<V>(m, n, j.k, a, a_row, a_col, b, b_row, b_col, c, c_row, pack_buffer);
-#endif
-        if (!done) j.failed->store(true);
-    } else {
-        plain<T>(m, n, j.k, a, j.lhs.row, j.lhs.col, b, j.rhs.row, j.rhs.col, c, j.n);
+    int64_t m = m1 - m0, n = n1 - n0, k = j.k;
+    if (k == 0) {
+        for (int64_t i = 0; i < m; ++i) std::fill_n(c + i * j.n, n, T(0));
+        return;
     }
+    int64_t a_row = j.lhs.row, a_col = j.lhs.col, b_row = j.rhs.row, b_col = j.rhs.col;
+    bool done = true;
+    if constexpr (std::is_same_v<T, float>) {
+        done = product<lanes::F32>(m, n, k, a, a_row, a_col, b, b_row, b_col, c, j.n, false);
+    } else if constexpr (std::is_same_v<T, double>) {
+        done = product<lanes::F64>(m, n, k, a, a_row, a_col, b, b_row, b_col, c, j.n, false);
+    } else if constexpr (std::is_same_v<T, int32_t>) {
+        done = product<lanes::I32>(m, n, k, a, a_row, a_col, b, b_row, b_col, c, j.n, false);
+    } else if constexpr (std::is_same_v<T, std::complex<float>> || std::is_same_v<T, std::complex<double>>) {
+        // Below, plain loops take less; they are the same chains, if one block of the real product holds all of them.
+        using L = std::conditional_t<std::is_same_v<T, std::complex<float>>, lanes::F32, lanes::F64>;
+        if (j.m * j.n * k <= 64 && 2 * k <= kBlockK)
+            plain<T>(m, n, k, a, a_row, a_col, b, b_row, b_col, c, j.n);
+        else
+            done = complex_product<L>(m, n, k, a, a_row, a_col, b, b_row, b_col, c, j.n);
+    } else {
+        plain<T>(m, n, k, a, a_row, a_col, b, b_row, b_col, c, j.n);
+    }
+    if (!done) j.failed->store(true);
 }
 
 void run_piece(const Job &j, int64_t batch, int64_t m0, int64_t m1, int64_t n0, int64_t n1) {
@@ -104,9 +230,13 @@ void run_piece(const Job &j, int64_t batch, int64_t m0, int64_t m1, int64_t n0, 
         case 7: return run_one<int64_t>(j, batch, m0, m1, n0, n1);
         case 8: return run_one<uint8_t>(j, batch, m0, m1, n0, n1);
         case 9: return run_one<uint16_t>(j, batch, m0, m1, n0, n1);
-        case 10: return run_one<uint32_t>(j, batch, m0, m1, n0, n1);
+        case 10: return run_one<int32_t>(j, batch, m0, m1, n0, n1);  // the same bits
         case 11: return run_one<uint64_t>(j, batch, m0, m1, n0, n1);
         case 12: return run_one<bool>(j, batch, m0, m1, n0, n1);
+        case 13: return run_narrow<int8_t, int8_t>(j, steno::AmxKind::s8s8, batch, m0, m1, n0, n1);
+        case 14: return run_narrow<int8_t, uint8_t>(j, steno::AmxKind::s8u8, batch, m0, m1, n0, n1);
+        case 15: return run_narrow<uint8_t, int8_t>(j, steno::AmxKind::u8s8, batch, m0, m1, n0, n1);
+        case 16: return run_narrow<uint8_t, uint8_t>(j, steno::AmxKind::u8u8, batch, m0, m1, n0, n1);
     }
 }
 
@@ -145,7 +275,11 @@ void run_then(const Job &j, int64_t batch, int64_t m0, int64_t m1, int64_t n0, i
 // Whole products, as many as make one block.
 void run_products_then(const Job &j, int64_t begin, int64_t end) {
     const steno::Then &then = *j.then;
-    int64_t rows = j.n == 1 ? 1 : j.m, count = std::max(int64_t(1), kBlockBytes / then.itemsize / (j.m * j.n));
+    int64_t rows = j.n == 1 ? 1 : j.m, count = kBlockBytes / then.itemsize / (j.m * j.n);
+    if (count <= 1) {
+        for (int64_t batch = begin; batch < end; ++batch) run_then(j, batch, 0, j.m, 0, j.n);
+        return;
+    }
     for (int64_t last; begin < end; begin = last) {
         last = std::min(end, begin + count);
         {
@@ -159,13 +293,17 @@ void run_products_then(const Job &j, int64_t begin, int64_t end) {
 
 void run_range(void **bufs, int64_t begin, int64_t end) {
     const Job &j = *static_cast<const Job *>(bufs[0]);
-    if (j.then && j.pieces == 1 && j.batch > 1) return run_products_then(j, begin, end);
     auto run = j.then ? run_then : run_piece;
     std::optional<steno::FlushSubnormals> flush;
     if (!j.then && flushes(j)) flush.emplace();
     int64_t pieces = j.pieces, extent = j.by_rows ? j.m : j.n;
     while (begin < end) {
         int64_t batch = begin / pieces, first = begin % pieces;
+        if (int64_t whole = (end - begin) / pieces; j.then && first == 0 && whole > 1) {
+            run_products_then(j, batch, batch + whole);
+            begin += whole * pieces;
+            continue;
+        }
         int64_t last = std::min(pieces, first + (end - begin));
         int64_t x0 = first * j.tile, x1 = std::min(extent, last * j.tile);
         if (j.by_rows)

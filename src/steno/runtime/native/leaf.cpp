@@ -192,7 +192,7 @@ bool read_leaf(PyObject *leaf, const ShapedArray *aval, void **data, ScalarBytes
     if (!value) {
         PyErr_Clear();
         static PyObject *array_name = intern("__array__");
-        if (PyObject_HasAttr(leaf, array_name)) return read_through_numpy(leaf, aval, data, keep, where, position);  // of a class that a library entered
+        if (has_attr(leaf, array_name)) return read_through_numpy(leaf, aval, data, keep, where, position);  // of a class that a library entered
     }
     if (!value || !PyArray_IsScalar(value.get(), Generic)) return mismatch(where, position, leaf, aval);
     return read_leaf(value.get(), aval, data, scalar, keep, where, position);

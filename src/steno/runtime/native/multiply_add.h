@@ -21,7 +21,7 @@ STENO_INLINE void multiply_add(int16_t &c, int16_t a, int16_t b) { c = int16_t(u
 template <class F>
 STENO_INLINE void multiply_add(std::complex<F> &c, std::complex<F> a, std::complex<F> b) {
     F re = std::fma(-a.imag(), b.imag(), std::fma(a.real(), b.real(), c.real()));
-    F im = std::fma(a.imag(), b.real(), std::fma(a.real(), b.imag(), c.imag()));
+    F im = std::fma(a.real(), b.imag(), std::fma(a.imag(), b.real(), c.imag()));
     c = std::complex<F>(re, im);
 }
 

@@ -48,6 +48,13 @@ class Ref {
     PyObject *p_ = nullptr;
 };
 
+// Whether there is such an attribute; an error of its lookup means no. (`PyObject_HasAttr` complains of it, from Python 3.13 on.)
+inline bool has_attr(PyObject *x, PyObject *name) {
+    Ref found(PyObject_GetAttr(x, name));
+    if (!found) PyErr_Clear();
+    return bool(found);
+}
+
 // `n` elements of trivially copyable T, uninitialised, in place up to N of them. Evaluates to false (MemoryError set) if there is no
 // memory.
 template <class T, size_t N>

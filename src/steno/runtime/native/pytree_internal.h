@@ -56,7 +56,7 @@ inline const RegistrySlot *find_registered(PyTypeObject *type) {
 }
 
 inline bool is_named_tuple(PyTypeObject *type) { // registered or not
-    return PyType_FastSubclass(type, Py_TPFLAGS_TUPLE_SUBCLASS) && PyObject_HasAttr(reinterpret_cast<PyObject *>(type), str_fields);
+    return PyType_FastSubclass(type, Py_TPFLAGS_TUPLE_SUBCLASS) && has_attr(reinterpret_cast<PyObject *>(type), str_fields);
 }
 
 // The kind of node that objects of a class are; `registration` is set for Custom and Dataclass.

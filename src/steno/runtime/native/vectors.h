@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <type_traits>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -95,6 +96,27 @@ struct F32 {
         }
     }
 };
+struct I32 {
+    using T = int32_t;
+    using R = __m512i;
+    static constexpr int W = 16, MR = 12;
+    STENO_INLINE static R zero() { return _mm512_setzero_si512(); }
+    STENO_INLINE static R load(const T *p) { return _mm512_loadu_si512(p); }
+    STENO_INLINE static R load(const T *p, int n) { return _mm512_maskz_loadu_epi32(F32::first(n), p); }
+    STENO_INLINE static void store(T *p, R v) { _mm512_storeu_si512(p, v); }
+    STENO_INLINE static void store(T *p, R v, int n) { _mm512_mask_storeu_epi32(p, F32::first(n), v); }
+    STENO_INLINE static R broadcast(const T *p) { return _mm512_set1_epi32(*p); }
+    STENO_INLINE static R fma(R a, R b, R c) { return _mm512_add_epi32(_mm512_mullo_epi32(a, b), c); }
+    STENO_INLINE static R add(R a, R b) { return _mm512_add_epi32(a, b); }
+    STENO_INLINE static void transpose(R *r) {
+        F32::R t[W];
+        STENO_UNROLL
+        for (int i = 0; i < W; ++i) t[i] = _mm512_castsi512_ps(r[i]);
+        F32::transpose(t);
+        STENO_UNROLL
+        for (int i = 0; i < W; ++i) r[i] = _mm512_castps_si512(t[i]);
+    }
+};
 struct F64 {
     using T = double;
     using R = __m512d;
@@ -164,6 +186,27 @@ struct F32 {
         }
     }
 };
+struct I32 {
+    using T = int32_t;
+    using R = __m256i;
+    static constexpr int W = 8, MR = 6;
+    STENO_INLINE static R zero() { return _mm256_setzero_si256(); }
+    STENO_INLINE static R load(const T *p) { return _mm256_loadu_si256(reinterpret_cast<const R *>(p)); }
+    STENO_INLINE static R load(const T *p, int n) { return _mm256_maskload_epi32(p, F32::first(n)); }
+    STENO_INLINE static void store(T *p, R v) { _mm256_storeu_si256(reinterpret_cast<R *>(p), v); }
+    STENO_INLINE static void store(T *p, R v, int n) { _mm256_maskstore_epi32(p, F32::first(n), v); }
+    STENO_INLINE static R broadcast(const T *p) { return _mm256_set1_epi32(*p); }
+    STENO_INLINE static R fma(R a, R b, R c) { return _mm256_add_epi32(_mm256_mullo_epi32(a, b), c); }
+    STENO_INLINE static R add(R a, R b) { return _mm256_add_epi32(a, b); }
+    STENO_INLINE static void transpose(R *r) {
+        F32::R t[W];
+        STENO_UNROLL
+        for (int i = 0; i < W; ++i) t[i] = _mm256_castsi256_ps(r[i]);
+        F32::transpose(t);
+        STENO_UNROLL
+        for (int i = 0; i < W; ++i) r[i] = _mm256_castps_si256(t[i]);
+    }
+};
 struct F64 {
     using T = double;
     using R = __m256d;
@@ -213,10 +256,17 @@ struct Scalar {
     STENO_INLINE static void store(T *p, R v) { *p = v; }
     STENO_INLINE static void store(T *p, R v, int) { *p = v; }
     STENO_INLINE static R broadcast(const T *p) { return *p; }
-    STENO_INLINE static R fma(R a, R b, R c) { return std::fma(a, b, c); }
-    STENO_INLINE static R add(R a, R b) { return a + b; }
+    STENO_INLINE static R fma(R a, R b, R c) {
+        if constexpr (std::is_floating_point_v<S>) return std::fma(a, b, c);
+        else return S(uint32_t(a) * uint32_t(b) + uint32_t(c));
+    }
+    STENO_INLINE static R add(R a, R b) {
+        if constexpr (std::is_floating_point_v<S>) return a + b;
+        else return S(uint32_t(a) + uint32_t(b));
+    }
     STENO_INLINE static void transpose(R *) {}
 };
+using I32 = Scalar<int32_t>;
 #if defined(__aarch64__)
 struct F32 {
     using T = float;
