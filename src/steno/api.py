@@ -135,7 +135,7 @@ class Traces:
         self.programs: dict[retrace.CallKey, Program] = {}
         self.records: list[retrace.TraceRecord] = []
         self.callables: weakref.WeakSet[JitFunction] = weakref.WeakSet()
-        self._busy: dict[retrace.CallKey, threading.Event] = {}
+        self._busy: dict[retrace.CallKey, threading.Lock] = {}
         _living.add(self)
 
     @property
@@ -175,29 +175,30 @@ class Traces:
             return found
         if current_trace() is not None:
             return self._trace(fun, key)
-        mine = threading.Event()
-        event = self._busy.setdefault(key, mine)
-        if event is not mine:
-            event.wait()
-            found = self.programs.get(key)
-            return found if found is not None else self._trace(fun, key)
-        try:
-            return self._trace(fun, key)
-        finally:
-            del self._busy[key]
-            event.set()
+        mine = threading.Lock()
+        with mine:
+            busy = self._busy.setdefault(key, mine)
+            if busy is mine:
+                try:
+                    return self._trace(fun, key)
+                finally:
+                    del self._busy[key]
+        with busy:  # until the other thread is done
+            pass
+        found = self.programs.get(key)
+        return found if found is not None else self._trace(fun, key)
 
     def _trace(self, fun: Any, key: retrace.CallKey) -> Program:
-        o = self.options
+        o, name = self.options, source.function_name(fun)
         start = retrace.now()
         closed, out_tree = trace_tree(
             _with_statics(fun, key), key.tree, key.avals, "jit", user_fun=fun, positions=key.dynamic if key.statics else None
         )
         seconds = retrace.now() - start
-        monitoring.traced(source.function_name(fun), seconds)
+        monitoring.traced(name, seconds)
         program = Program(
             fun=weakly(fun),
-            name=source.function_name(fun),
+            name=name,
             closed=closed,
             in_tree=key.tree,
             out_tree=out_tree,
@@ -209,7 +210,7 @@ class Traces:
             return program  # it belongs to the trace around it
         record = retrace.TraceRecord(
             function=source.function_info(fun),
-            call=source.summary(source.place(1)),
+            place=source.place(1),
             first=not self.records,
             changes=retrace.explain(fun, key, self.records, _seen_code(fun)),
             in_avals=key.avals,

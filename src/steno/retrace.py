@@ -43,10 +43,10 @@ class Change:
 class TraceRecord:
     """One trace of a function: when, how long it and the compilation took, and what differs from the most similar trace before.
 
-    `first`: there was no trace before. `call`: where the call stands in the user's code."""
+    `first`: there was no trace before. `place`: of the call in the user's code."""
 
     function: str
-    call: str
+    place: source.Place | None = field(repr=False)
     first: bool
     changes: tuple[Change, ...]
     in_avals: tuple[ShapedArray, ...]
@@ -54,6 +54,11 @@ class TraceRecord:
     compile_seconds: float = 0.0
     time: float = 0.0
     key: Any = field(default=None, repr=False)
+
+    @property
+    def call(self) -> str:
+        """Where the call stands in the user's code."""
+        return source.summary(self.place)
 
     @property
     def reason(self) -> str:

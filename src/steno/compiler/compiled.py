@@ -6,12 +6,9 @@ reading a file and loading the code in it."""
 from __future__ import annotations
 
 import gc
-import importlib.util
 import marshal
-import os
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from typing import Any, final
 
@@ -21,8 +18,9 @@ from steno._native import ShapedArray
 from steno.compiler.fingerprint import Unknown, fingerprint
 from steno.compiler.load import CompileError, Linked, load
 from steno.compiler.object_cache import digest, object_cache
-from steno.compiler.target import host_target
-from steno.core.config import config, traced_values
+from steno.compiler.target import Target, host_target
+from steno.compiler.version import compiler_version
+from steno.core.config import config, settings
 from steno.core.jaxpr import ClosedJaxpr
 from steno.core.record import record
 from steno.ops.host import refuse_effects
@@ -134,15 +132,17 @@ class _Kind:
 
 
 def _found_or_compiled(closed: ClosedJaxpr, donated: frozenset[int], kind: _Kind) -> Compiled:
-    with _no_garbage_collection():
+    collecting = gc.isenabled()
+    gc.disable()  # what a compilation makes is in use until its end: to look through it again and again takes more than linear time
+    try:
         kept = object_cache()
         if kept is None or config._state.verify or config._state.debug_buffers or config._state.perf_map:
             return _compile(closed, donated, kind)
         try:
-            text, constants = fingerprint(closed)
+            identity, constants = fingerprint(closed)
         except Unknown:
             return _compile(closed, donated, kind)
-        key = digest(text, str(sorted(donated)), repr(kind), repr(host_target()), repr(traced_values()), _version())
+        key = digest(identity, f"{sorted(donated)} {kind.quick} {kind.any_size}", _surroundings(host_target(), settings()))
         found = kept.get(key)
         if found is not None:
             with suppress(CompileError, ValueError, EOFError, TypeError, LookupError):  # it is whole, and yet not what we wrote
@@ -152,18 +152,15 @@ def _found_or_compiled(closed: ClosedJaxpr, donated: frozenset[int], kind: _Kind
         if not compiled.host_calls and all(id(c) in numbers for c in compiled.captured):
             kept.put(key, (_described(compiled.plan, [numbers[id(c)] for c in compiled.captured]), *compiled.linked.objects))
         return compiled
-
-
-@contextmanager
-def _no_garbage_collection() -> Iterator[None]:
-    """What a compilation makes is in use until its end: to look through it again and again takes more than linear time."""
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        yield
     finally:
         if collecting:
             gc.enable()
+
+
+@cache
+def _surroundings(target: Target, configuration: tuple[tuple[str, Any], ...] | None) -> str:
+    """What code depends on besides the program, as a short text."""
+    return digest(repr(target), repr(configuration), compiler_version()).hex()
 
 
 def _levels(closed: ClosedJaxpr, donated: frozenset[int], kind: _Kind) -> Any:
@@ -193,28 +190,6 @@ def _restored(found: Sequence[bytes], closed: ClosedJaxpr, constants: Sequence[A
 
     plan = Plan(imports, results, aliases, arena_bytes, nanoseconds)
     return Compiled(closed, plan, [constants[k] for k in captured], (), linked, cache(lambda: _levels(closed, donated, kind)), {})
-
-
-@cache
-def _version() -> str:
-    """What the compiler is: its files by name, size and time, and the versions of what it is written in and with."""
-    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    found = []
-    folders = [root]
-    while folders:
-        with os.scandir(folders.pop()) as entries:
-            for e in entries:
-                if e.name.endswith((".py", ".so")):
-                    status = e.stat()
-                    found.append((e.path[len(root) :], status.st_size, status.st_mtime_ns))
-                elif e.is_dir() and e.name != "__pycache__":
-                    folders.append(e.path)
-    spec = importlib.util.find_spec("llvmlite")  # without importing it
-    if spec is not None and spec.origin:
-        with suppress(OSError):
-            status = os.stat(os.path.join(os.path.dirname(spec.origin), "_version.py"))
-            found.append(("llvmlite", status.st_size, status.st_mtime_ns))
-    return f"{sys.version} {np.__version__} {sorted(found)}"
 
 
 __all__ = ["NOMINAL", "Compiled", "Plan", "compile_for_any_size", "compile_jaxpr"]

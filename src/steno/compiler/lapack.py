@@ -7,7 +7,7 @@ import functools
 import importlib.util
 import os
 from collections.abc import Mapping
-from glob import glob
+from contextlib import suppress
 
 from steno import _native
 
@@ -22,7 +22,11 @@ class LibraryMissing(RuntimeError):
 def _library_path() -> str:
     spec = importlib.util.find_spec(PACKAGE)  # without importing it: all that is wanted is the file
     folders = spec.submodule_search_locations if spec is not None else None
-    found = [path for folder in folders or () for path in sorted(glob(os.path.join(folder, "lib", "libscipy_openblas*")))]
+    found = []
+    for folder in folders or ():
+        with suppress(OSError):
+            inside = os.path.join(folder, "lib")
+            found += [os.path.join(inside, f) for f in sorted(os.listdir(inside)) if f.startswith("libscipy_openblas")]
     if not found:
         raise LibraryMissing("linear algebra needs the package scipy-openblas32, which is not installed")
     return found[0]

@@ -11,8 +11,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import threading
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from typing import Any, final
 
@@ -195,8 +194,39 @@ def _compiled_objects(module: Module, target: Target, opt: int, whole: bool) -> 
         return (_compile(module.text(), target, opt),)
     with _parallel:  # the machines are in use
         machines = [_thread_machine(target, level, k) for k, (_, level) in enumerate(parts)]
-        with ThreadPoolExecutor(len(parts), "steno-compile") as pool:
-            return tuple(pool.map(lambda part, machine: free.compile(module.part(part[0]), machine), parts, machines))
+        jobs = [functools.partial(_compile_part, free, module, which, m) for (which, _), m in zip(parts, machines, strict=True)]
+        return _in_threads(jobs)
+
+
+def _compile_part(free: _Unlocked, module: Module, which: Sequence[int], machine: Any) -> bytes:
+    return free.compile(module.part(which), machine)
+
+
+def _in_threads(jobs: Sequence[Callable[[], bytes]]) -> tuple[bytes, ...]:
+    """What the jobs give: each of them but the last in a thread of its own. All have ended when it returns or raises: what the first that
+    fails has raised, or an interrupt."""
+    results: list[Any] = [None] * len(jobs)
+
+    def work(k: int) -> None:
+        try:
+            results[k] = jobs[k]()
+        except BaseException as err:
+            results[k] = err
+
+    threads = [threading.Thread(target=work, args=(k,), name="steno-compile") for k in range(len(jobs) - 1)]
+    for t in threads:
+        t.start()
+    work(len(jobs) - 1)
+    for t in threads:
+        while t.is_alive():
+            try:
+                t.join()
+            except KeyboardInterrupt as err:
+                results.append(err)
+    for r in results:
+        if isinstance(r, BaseException):
+            raise r
+    return tuple(results)
 
 
 def link(module: Module, target: Target | None = None, opt: int = OPT_LEVEL, keep: bool = True, whole: bool = False) -> Linked:

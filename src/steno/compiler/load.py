@@ -4,6 +4,7 @@ No address stands in an object. What `load` returns must outlive every run of th
 
 from __future__ import annotations
 
+import functools
 import itertools
 import threading
 from collections.abc import Iterable, Sequence
@@ -36,9 +37,12 @@ class Linked:
     objects: tuple[bytes, ...]
 
 
+_runtime = functools.cache(_native.symbols)
+
+
 def addresses(imports: Iterable[str]) -> dict[str, int]:
     """Of the symbols `imports` and LIBRARY. CompileError for one that nobody provides."""
-    known = _native.symbols()
+    known = _runtime()
     out = {}
     for name in (*LIBRARY, *imports):
         address = known.get(name) or SYMBOLS.get(name) or lapack.symbols().get(name)

@@ -11,24 +11,28 @@ Nothing here raises for want of a disk: without a place to keep code, programs a
 from __future__ import annotations
 
 import functools
-import hashlib
 import os
 import stat
 import struct
-import tempfile
 import time
 import warnings
 from collections.abc import Iterable
 from contextlib import suppress
-from pathlib import Path
 from typing import final
 
 from steno.core.config import config
 
-MAGIC = b"steno objects 1\n"
+try:
+    from _blake2 import blake2b  # `hashlib` would load OpenSSL, which takes longer than to find a program here
+except ImportError:
+    from hashlib import blake2b
+
+MAGIC = b"steno objects 2\n"
+DIGEST = 32  # bytes of one
 SUFFIX = ".steno"
 UNFINISHED = ".part"
 ABANDONED_S = 3600.0  # a file that is still unfinished after this time never will be
+TOUCHED_S = 60.0  # what was used is marked as used when the last mark is older
 LOOKS = 32  # how often the folder is measured while as many bytes as it may hold are written
 TRIM_TO = 0.75
 
@@ -37,28 +41,37 @@ TRIM_TO = 0.75
 class ObjectCache:
     """The entries in `folder`, some `limit` bytes of them at most (below 0: no limit); those that were read or written last stay."""
 
-    def __init__(self, folder: Path, limit: int) -> None:
-        self.folder = folder
+    def __init__(self, folder: str | os.PathLike[str], limit: int) -> None:
+        self.folder = os.fspath(folder)
         self.limit = limit
 
-    def _path(self, key: bytes) -> Path:
-        return self.folder / f"{key.hex()}{SUFFIX}"
+    def _path(self, key: bytes) -> str:
+        return f"{self.folder}/{key.hex()}{SUFFIX}"
 
     def get(self, key: bytes) -> tuple[bytes, ...] | None:
         """The objects that were put under `key`."""
         path = self._path(key)
         try:
-            data = path.read_bytes()
+            handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
             return None
-        with suppress(OSError):
-            os.utime(path)  # it is in use
+        try:
+            status = os.fstat(handle)
+            data = os.read(handle, status.st_size)
+        except OSError:
+            return None
+        finally:
+            os.close(handle)
+        if not status.st_mtime > time.time() - TOUCHED_S:
+            with suppress(OSError):
+                os.utime(path)
         return _unpacked(data, key)
 
     def put(self, key: bytes, objects: Iterable[bytes]) -> None:
         data = _packed(key, objects)
+        unfinished = f"{self.folder}/{os.urandom(8).hex()}{UNFINISHED}"
         try:
-            handle, unfinished = tempfile.mkstemp(UNFINISHED, "", self.folder)
+            handle = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         except OSError:
             return
         try:
@@ -102,12 +115,12 @@ class ObjectCache:
 def _packed(key: bytes, objects: Iterable[bytes]) -> bytes:
     objects = tuple(objects)
     body = b"".join((key, struct.pack(f"<I{len(objects)}Q", len(objects), *map(len, objects)), *objects))
-    return MAGIC + hashlib.sha256(body).digest() + body
+    return MAGIC + blake2b(body, digest_size=DIGEST).digest() + body
 
 
 def _unpacked(data: bytes, key: bytes) -> tuple[bytes, ...] | None:
-    body = len(MAGIC) + 32
-    if not data.startswith(MAGIC) or hashlib.sha256(memoryview(data)[body:]).digest() != data[len(MAGIC) : body]:
+    body = len(MAGIC) + DIGEST
+    if not data.startswith(MAGIC) or blake2b(memoryview(data)[body:], digest_size=DIGEST).digest() != data[len(MAGIC) : body]:
         return None
     at = body + len(key)
     if data[body:at] != key:
@@ -122,29 +135,33 @@ def _unpacked(data: bytes, key: bytes) -> tuple[bytes, ...] | None:
     return tuple(objects)
 
 
-def digest(*parts: str) -> bytes:
-    """The key of what depends on these texts."""
-    h = hashlib.sha256()
+def digest(*parts: str | bytes) -> bytes:
+    """The key of what depends on these."""
+    h = blake2b(digest_size=DIGEST)
     for p in parts:
-        data = p.encode()
+        data = p.encode() if type(p) is str else p
         h.update(struct.pack("<Q", len(data)))
         h.update(data)
     return h.digest()
 
 
-def _default_folder() -> Path:
-    """As the XDG base directory specification says: a relative path there is none."""
+def _default_folder() -> str:
+    """As the XDG base directory specification says: a relative path there is none. OSError if there is no home."""
     base = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "steno"
+    if not os.path.isabs(base):
+        base = os.path.expanduser("~/.cache")
+        if not os.path.isabs(base):
+            raise OSError("the user has no home")
+    return os.path.join(base, "steno")
 
 
 @functools.cache
 def _opened(chosen: str | None, limit: int) -> ObjectCache | None:
     try:
-        folder = Path(chosen) if chosen is not None else _default_folder()
+        folder = chosen if chosen is not None else _default_folder()
         os.makedirs(folder, mode=0o700, exist_ok=True)
         status = os.stat(folder)
-    except (OSError, RuntimeError) as err:  # RuntimeError: there is no home
+    except OSError as err:
         if chosen is not None:
             warnings.warn(f"no compiled code is kept in {chosen}: {err}", RuntimeWarning, stacklevel=2)
         return None

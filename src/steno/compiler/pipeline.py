@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, final
 
-from steno.compiler import cost, perf_map
+from steno.compiler import cost
 from steno.compiler.buffers import Assigned, assign
 from steno.compiler.check_plan import check_plan, check_versions, poisoned
 from steno.compiler.compiled import Plan
@@ -113,6 +113,8 @@ class Levels:
         with self._clock("code"):
             linked = link(self.module, opt=opt, keep=keep, whole=config._state.perf_map)
         if config._state.perf_map:
+            from steno.compiler import perf_map  # noqa: PLC0415 - on first need
+
             perf_map.record(linked, self.module, self.origin.func_name.replace("<unknown>", "op"))
         return linked
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import final
 
 import numpy as np
 
 from steno import _native
 from steno.core.config import config
+from steno.core.record import record
 from steno.ir.loops import LANES
 
 _X86_BASE = ("avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "popcnt", "sse3", "sse4.1", "sse4.2", "ssse3", "cx16")
@@ -25,7 +25,7 @@ _NEON_BASE = ("neon", "fp-armv8")
 
 
 @final
-@dataclass(frozen=True)
+@record(frozen=True)
 class Target:
     """`masks`: loads and stores of any element size under a mask; `masks32`: of 4 and 8 bytes; `gathers`: of 4 and 8 bytes."""
 

@@ -141,8 +141,10 @@ def _token() -> tuple[Any, ...] | None:
     return changed or None
 
 
-def traced_values() -> tuple[tuple[str, Any], ...]:
-    """All that a program may depend on besides its function and arguments, under the present configuration."""
+def settings() -> tuple[tuple[str, Any], ...] | None:
+    """All that a program may depend on besides its function and arguments, under the present configuration; None: the defaults."""
+    if _native.global_config_token() is None and _native.config_token() is None:
+        return None
     return tuple((n, getattr(_state, n)) for n in _TRACED)
 
 

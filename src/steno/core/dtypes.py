@@ -140,7 +140,15 @@ def short_name(dtype: Any) -> str:
 
 def name(dtype: Any) -> str:
     """`float32`, `key<fry>`, `float0`."""
-    return "float0" if dtype == float0 else dtype.name
+    if isinstance(dtype, KeyDType):
+        return dtype.name
+    found = _NAMES.get(dtype)
+    if found is None:  # NumPy makes it anew each time
+        found = _NAMES[dtype] = "float0" if dtype == float0 else dtype.name
+    return found
+
+
+_NAMES: Final[dict[np.dtype, str]] = {}
 
 
 def host_dtype(dtype: Any) -> np.dtype:

@@ -100,12 +100,20 @@ WARNING: Final = 30
 ERROR: Final = 40
 
 
+_logger: Any = None
+
+
 def log(level: int, message: str, *args: Any) -> None:
     """To the logger. Where `logging` was not imported nobody listens at DEBUG."""
-    if level > DEBUG or "logging" in sys.modules:
+    global _logger
+    if _logger is None:
+        if level <= DEBUG and "logging" not in sys.modules:
+            return
         import logging  # noqa: PLC0415  a tenth of the time that steno's import takes, for messages that are rarely asked for
 
-        logging.getLogger("steno").log(level, message, *args)
+        _logger = logging.getLogger("steno")
+    if _logger.isEnabledFor(level):
+        _logger.log(level, message, *args)
 
 
 def _level() -> int:

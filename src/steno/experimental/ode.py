@@ -25,8 +25,8 @@ from steno.core.record import record
 from steno.custom_derivatives import SymbolicZero, custom_jvp, linear_call
 from steno.derivatives import jvp, vjp
 from steno.flatten_util import ravel_pytree
-from steno.lax.control_flow import scan, while_loop
 from steno.lax.control_flow.bodies import body_of
+from steno.lax.control_flow.loops import scan, while_loop
 from steno.lax.operands import as_array
 from steno.mapping import vmap
 from steno.ops.control import evaluate

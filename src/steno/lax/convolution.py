@@ -9,10 +9,9 @@ from typing import Any
 from steno.lax.contraction import PrecisionLike, canonical_precision, dot_general
 from steno.lax.operands import Array, ArrayLike, DTypeLike, Shape, as_operand, check_dtype, integers
 from steno.lax.shape import reshape, rev, transpose
-from steno.lax.windowed import padtype_to_pads
 from steno.ops.convolution import ConvDimensionNumbers, conv_general_dilated as conv_general_dilated_p, standard
 from steno.ops.reduce_window import window_patches
-from steno.ops.sliding import dilated, slid
+from steno.ops.sliding import dilated, padtype_to_pads, slid
 
 ConvGeneralDilatedDimensionNumbers = Any
 """None (batch or out feature, feature, spatial axes in order), three strings such as ("NHWC", "HWIO", "NHWC"), or ConvDimensionNumbers."""

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from steno.core import dtypes
 from steno.lax.contraction import PrecisionLike, dot_general
-from steno.lax.control_flow import scan
+from steno.lax.control_flow.loops import scan
 from steno.lax.indexing import dynamic_index_in_dim, dynamic_slice_in_dim, dynamic_update_index_in_dim, dynamic_update_slice_in_dim
 from steno.lax.operands import Array, ArrayLike, DTypeLike, as_operand, check_dtype, integers
 from steno.lax.shape import full, iota, reshape, transpose

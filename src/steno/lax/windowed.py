@@ -20,7 +20,7 @@ from steno.ops.reduce_window import (
     reduce_window_min as reduce_window_min_p,
     reduce_window_sum as reduce_window_sum_p,
 )
-from steno.ops.sliding import dilated, slid
+from steno.ops.sliding import dilated, padtype_to_pads, slid
 from steno.ops.window_select import select_and_gather_add as select_and_gather_add_p, select_and_scatter_add as select_and_scatter_add_p
 
 Padding = str | Sequence[tuple[int, int]]
@@ -30,23 +30,6 @@ _MONOIDS: Final[dict[str, tuple[Any, Callable[[Any], Any]]]] = {
     "max": (reduce_window_max_p, lowest),
     "min": (reduce_window_min_p, highest),
 }
-
-
-def padtype_to_pads(
-    in_shape: Sequence[int], window_shape: Sequence[int], window_strides: Sequence[int], padding: Any
-) -> list[tuple[int, int]]:
-    """(low, high) of each axis for "VALID", "SAME" (the middle, the odd one behind) or "SAME_LOWER" (before). RuntimeError for others."""
-    kind = padding.upper() if isinstance(padding, str) else getattr(padding, "name", padding)
-    if kind == "VALID":
-        return [(0, 0)] * len(in_shape)
-    if kind not in ("SAME", "SAME_LOWER"):
-        raise RuntimeError(f"Unrecognized padding type: expected 'VALID', 'SAME', or 'SAME_LOWER', got {padding}.")
-    out = []
-    for n, k, s in zip(in_shape, window_shape, window_strides, strict=True):
-        total = max((-(-n // s) - 1) * s + k - n, 0) if s else 0
-        less, more = total // 2, total - total // 2
-        out.append((int(less), int(more)) if kind == "SAME" else (int(more), int(less)))
-    return out
 
 
 def explicit_padding(

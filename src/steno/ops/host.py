@@ -6,8 +6,6 @@ recorded as given."""
 
 from __future__ import annotations
 
-import string
-import traceback
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, final
 
@@ -72,6 +70,8 @@ def guarded(name: str, run: Callable[..., Any]) -> Callable[..., Any]:
         except JaxRuntimeError:
             raise
         except Exception as err:
+            import traceback  # noqa: PLC0415 - a millisecond of each first program, for what is rare
+
             where = "".join(traceback.format_exception(err)).rstrip()
             monitoring.log(monitoring.ERROR, "jax.%s failed: %s: %s\n%s", name, type(err).__name__, err, where)
             raise JaxRuntimeError(f"INTERNAL: a host callback failed: {type(err).__name__}: {err}\n{where}") from err
@@ -225,6 +225,8 @@ def print_formatted(
         leaves.insert(position, value)
     args, kwargs = in_tree.unflatten(leaves)
     with np.printoptions(**dict(np_printoptions)):
+        import string  # noqa: PLC0415 - as above
+
         text = string.Formatter().format(fmt, *args, **kwargs) if has_placeholders else fmt
     if logging_record is None:
         print(text)

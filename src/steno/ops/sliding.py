@@ -112,6 +112,23 @@ def slid(n: int, window: int, stride: int, padding: tuple[int, int], base: int, 
     return room // stride + 1 if room >= 0 else 0
 
 
+def padtype_to_pads(
+    in_shape: Sequence[int], window_shape: Sequence[int], window_strides: Sequence[int], padding: Any
+) -> list[tuple[int, int]]:
+    """(low, high) of each axis for "VALID", "SAME" (the middle, the odd one behind) or "SAME_LOWER" (before). RuntimeError for others."""
+    kind = padding.upper() if isinstance(padding, str) else getattr(padding, "name", padding)
+    if kind == "VALID":
+        return [(0, 0)] * len(in_shape)
+    if kind not in ("SAME", "SAME_LOWER"):
+        raise RuntimeError(f"Unrecognized padding type: expected 'VALID', 'SAME', or 'SAME_LOWER', got {padding}.")
+    out = []
+    for n, k, s in zip(in_shape, window_shape, window_strides, strict=True):
+        total = max((-(-n // s) - 1) * s + k - n, 0) if s else 0
+        less, more = total // 2, total - total // 2
+        out.append((int(less), int(more)) if kind == "SAME" else (int(more), int(less)))
+    return out
+
+
 def axes_of(
     shape: Shape, window: Shape, strides: Shape, padding: Sequence[tuple[int, int]], base: Shape, dilation: Shape
 ) -> tuple[Sliding, ...]:

@@ -5,11 +5,14 @@ from steno.core.on_demand import on_demand as _on_demand
 __getattr__, __dir__ = _on_demand(
     __name__,
     {
-        "factors": ("cholesky", "eig", "eigh", "eigvals", "eigvalsh", "qr", "svd", "svdvals"),
+        "determinants": ("det", "slogdet"),
+        "factors": ("eig", "eigh", "eigvals", "eigvalsh", "qr", "svd", "svdvals"),
+        "least_squares": ("lstsq", "pinv"),
         "norms": ("cond", "matrix_norm", "matrix_rank", "norm", "vector_norm"),
+        "positive": ("cholesky",),
         "products": (
             "cross", "diagonal", "matmul", "matrix_power", "matrix_transpose", "multi_dot", "outer", "tensordot", "trace", "vecdot",
         ),
-        "systems": ("det", "inv", "lstsq", "pinv", "slogdet", "solve", "tensorinv", "tensorsolve"),
+        "systems": ("inv", "solve", "tensorinv", "tensorsolve"),
     },
 )  # fmt: skip

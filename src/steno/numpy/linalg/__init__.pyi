@@ -1,7 +1,7 @@
 # Made by `make stubs`.
 from collections.abc import Sequence
+from steno.numpy.linalg.determinants import SlogdetResult
 from steno.numpy.linalg.factors import EigResult, EighResult, QRResult, SVDResult
-from steno.numpy.linalg.systems import SlogdetResult
 from steno.typing import Array, ArrayLike, DTypeLike
 from typing import Any
 

@@ -1,14 +1,15 @@
-"""Decompositions of numpy.linalg. Operands are promoted to float32, float64, complex64 or complex128."""
+"""Decompositions of numpy.linalg that give several matrices."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from steno import lax
 from steno.lax import linalg, records as p
 from steno.numpy import elementwise as e
+from steno.numpy.linalg.operands import operand, square_operand
 from steno.numpy.manipulation import flip
-from steno.numpy.operands import Array, ArrayLike, promoted_inexact, strong
+from steno.numpy.operands import Array, ArrayLike
 from steno.numpy.selection import where
 from steno.numpy.sorting import argsort
 from steno.numpy.taking import take_along_axis
@@ -45,41 +46,10 @@ class SVDResult(NamedTuple):
     Vh: Array
 
 
-def operand(fun: str, x: Any) -> Array:
-    """An argument as an array of floats or complex numbers."""
-    (a,) = promoted_inexact(f"linalg.{fun}", x)
-    return strong(a)
-
-
-def square_operand(fun: str, x: Any) -> Array:
-    """Square matrices. ValueError for other shapes."""
-    a = operand(fun, x)
-    if a.ndim < 2 or a.shape[-1] != a.shape[-2]:
-        raise ValueError(f"Argument to linalg.{fun} must have shape [..., n, n], got {a.shape}.")
-    return a
-
-
 def _triangle(name: str | None) -> bool:
     if name is not None and name not in ("L", "U"):
         raise ValueError(f"UPLO must be one of None, 'L', or 'U', got {name}")
     return name != "U"
-
-
-def cholesky(a: ArrayLike, *, upper: bool = False, symmetrize_input: bool = True) -> Array:
-    """The lower triangular L with `L @ L.conj().T == a`, or the upper one U with `U.conj().T @ U == a`; NaN where a is not Hermitian
-    positive definite.
-
-    symmetrize_input    take the mean of a and its adjoint; otherwise one triangle alone is read, the upper one for `upper`
-
-    >>> jnp.linalg.cholesky(jnp.array([[4.0, 0.0], [0.0, 9.0]]))
-    Array([[2., 0.],
-           [0., 3.]], dtype=float32)
-    """
-    x = square_operand("cholesky", a)
-    if upper and not symmetrize_input:
-        x = adjoint(x)
-    out = linalg.cholesky(x, symmetrize_input=symmetrize_input)
-    return adjoint(out) if upper else out
 
 
 def qr(a: ArrayLike, mode: str = "reduced") -> Array | QRResult:

@@ -10,9 +10,7 @@ import numpy as np
 from steno import lax
 from steno.core import dtypes
 from steno.lax import records as p
-from steno.numpy import elementwise as e, reductions as r
-from steno.numpy.linalg.factors import eigvalsh, svdvals
-from steno.numpy.linalg.systems import inv
+from steno.numpy import elementwise as e, linalg, reductions as r
 from steno.numpy.manipulation import expand_dims, moveaxis
 from steno.numpy.operands import Array, ArrayLike, as_array, canonical_axes, promoted_inexact, strong
 
@@ -76,7 +74,7 @@ def _matrix_norm(a: Array, order: Any, axes: Sequence[int], keepdims: bool) -> A
     if isinstance(order, str) and order != "nuc":
         raise ValueError(f"linalg.norm: Invalid order {order!r} for matrix norm.")
     if order in (2, -2, "nuc"):
-        s = svdvals(moveaxis(a, axes, (-2, -1)))
+        s = linalg.svdvals(moveaxis(a, axes, (-2, -1)))
         out = r.sum(s, -1) if order == "nuc" else r.amax(s, -1, initial=0) if order == 2 else r.amin(s, -1)
         return expand_dims(out, tuple(sorted(axes))) if keepdims else out
     if order not in (1, -1, np.inf, -np.inf):
@@ -112,14 +110,14 @@ def cond(x: ArrayLike, p: Any = None) -> Array:
     if not a.size:
         raise ValueError(f"linalg.cond: input array must not be empty, got shape {a.shape}")
     if p is None or p in (2, -2):
-        s = svdvals(a)
+        s = linalg.svdvals(a)
         first, last = lax.index_in_dim(s, 0, -1, keepdims=False), lax.index_in_dim(s, -1, -1, keepdims=False)
         out = e.divide(last, first) if p == -2 else e.divide(first, last)
     else:
         if a.shape[-1] != a.shape[-2]:
             raise ValueError(f"linalg.cond: for p={p!r}, array must be square, got shape {a.shape}")
         axes = (a.ndim - 2, a.ndim - 1)
-        out = e.multiply(_matrix_norm(a, p, axes, False), _matrix_norm(inv(a), p, axes, False))
+        out = e.multiply(_matrix_norm(a, p, axes, False), _matrix_norm(linalg.inv(a), p, axes, False))
     # 0 / 0, or the inverse of a singular matrix; NaN in x stays
     unknown = e.logical_and(e.isnan(out), e.logical_not(r.any(e.isnan(a), (-2, -1))))
     return lax.select(unknown, lax.full_like(out, np.inf), out)
@@ -134,7 +132,7 @@ def matrix_rank(M: ArrayLike, rtol: ArrayLike | None = None, *, hermitian: bool 
         return lax.convert_element_type(r.any(e.not_equal(a, 0)), np.int32)
     if rtol is not None and tol is not None:
         raise ValueError("matrix_rank: only one of tol or rtol may be specified.")
-    s = p.abs_p(eigvalsh(a)) if hermitian else svdvals(a)
+    s = p.abs_p(linalg.eigvalsh(a)) if hermitian else linalg.svdvals(a)
     if tol is not None:
         bound = as_array("linalg.matrix_rank", tol)
     else:

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from steno import lax
-from steno.numpy import linear, manipulation
-from steno.numpy.linalg.systems import inv
+from steno.numpy import linalg, linear, manipulation
 from steno.numpy.operands import Array, ArrayLike, DTypeLike, as_array, promoted, promoted_inexact
 
 
@@ -26,7 +25,7 @@ def matrix_power(a: ArrayLike, n: int) -> Array:
     if x.shape[-2] != x.shape[-1]:
         raise TypeError(f"linalg.matrix_power: expected square matrices, got shape {x.shape}")
     if k < 0:
-        x, k = inv(x), -k
+        x, k = linalg.inv(x), -k
     if k == 0:
         unit = np.eye(x.shape[-1], dtype=np.float32)
         return lax.broadcast_in_dim(

@@ -31,7 +31,6 @@ constexpr size_t kHugePage = size_t(2) << 20;
 // Reuses after which a block moves into huge pages. They make passes over large arrays some 20 % faster, but the system finds them among
 // memory that nothing has touched for long: the first touch of such a page in a virtual machine took 5 ms, 20 times that of small ones.
 constexpr uint8_t kHugeAfter = 8;
-constexpr size_t kPopulate = size_t(4) << 20;
 constexpr size_t kSmallPerClass = size_t(256) << 10;  // bytes waiting in one small class
 constexpr double kIdleSeconds = 30.0;
 constexpr int kPoison = 0xA5;
@@ -102,7 +101,6 @@ void *map_block(size_t bytes) {
 // the time. Where it cannot (before Linux 5.14), it does so then.
 void populate(void *data, size_t bytes) {
 #ifdef MADV_POPULATE_WRITE
-    if (bytes < kPopulate) return;
     void *bufs[] = {data, reinterpret_cast<char *>(data) + bytes};
     steno_parallel_for(
         [](void **bufs, int64_t begin, int64_t end) {

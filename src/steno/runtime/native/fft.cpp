@@ -106,12 +106,34 @@ bool has_small_factors(int64_t n) {
     return n == 1;
 }
 
+// exp(-2 pi i k / n) for 0 <= k < n: each is the product of one from either of two short tables, in a type with more digits.
 template <class T>
-void add_root(std::vector<T> &to, int64_t k, int64_t n) {
-    long double angle = -2 * 3.141592653589793238462643383279502884L * (long double)(k % n) / (long double)n;
-    to.push_back(T(std::cos(angle)));
-    to.push_back(T(std::sin(angle)));
-}
+class Roots {
+    using Wide = std::conditional_t<sizeof(T) == 4, double, long double>;
+
+  public:
+    explicit Roots(int64_t n) : n_(n) {
+        while (int64_t(1) << 2 * bits_ < n) ++bits_;
+        for (int64_t k = 0; k < int64_t(1) << bits_ && k < n; ++k) fine_.push_back(root(k));
+        for (int64_t k = 0; k << bits_ < n; ++k) coarse_.push_back(root(k << bits_));
+    }
+    void add_to(std::vector<T> &to, int64_t k) const {
+        auto [a, b] = coarse_[size_t(k >> bits_)];
+        auto [c, d] = fine_[size_t(k & ((int64_t(1) << bits_) - 1))];
+        to.push_back(T(a * c - b * d));
+        to.push_back(T(a * d + b * c));
+    }
+
+  private:
+    std::pair<Wide, Wide> root(int64_t k) const {
+        long double angle = -2 * 3.141592653589793238462643383279502884L * (long double)k / (long double)n_;
+        return {Wide(std::cos(angle)), Wide(std::sin(angle))};
+    }
+
+    int64_t n_;
+    int bits_ = 0;
+    std::vector<std::pair<Wide, Wide>> fine_, coarse_;
+};
 
 // Plans are kept, the most recent few.
 template <class T>
@@ -123,6 +145,7 @@ std::shared_ptr<const FftPlan<T>> plan_of(int64_t n) {
     if (found != known.end()) return found->second;
     auto plan = std::make_shared<FftPlan<T>>();
     plan->n = n;
+    Roots<T> roots(n);
     int64_t rest = n, l1 = 1;
     for (int r : kRadices)
         while (rest % r == 0) {
@@ -130,8 +153,9 @@ std::shared_ptr<const FftPlan<T>> plan_of(int64_t n) {
             rest /= r;
             int64_t ido = n / (l1 * r);
             for (int u = 1; u < r; ++u)
-                for (int64_t i = 0; i < ido; ++i) add_root(f.twiddles, u * i * l1, n);
-            for (int k = 0; k < r; ++k) add_root(f.roots, k, r);
+                for (int64_t i = 0; i < ido; ++i) roots.add_to(f.twiddles, u * i * l1);
+            Roots<T> own(r);
+            for (int k = 0; k < r; ++k) own.add_to(f.roots, k);
             plan->factors.push_back(std::move(f));
             l1 *= r;
         }
@@ -229,13 +253,14 @@ std::shared_ptr<const std::vector<T>> roots_of(int64_t n, Cut shape) {
     auto found = known.find(key);
     if (found != known.end()) return found->second;
     auto table = std::make_shared<std::vector<T>>();
+    Roots<T> roots(n);
     if (shape.rows) {
         table->reserve(size_t(2 * n));
         for (int64_t i = 0; i < shape.rows; ++i)
-            for (int64_t k = 0; k < shape.columns; ++k) add_root(*table, i * k, n);
+            for (int64_t k = 0; k < shape.columns; ++k) roots.add_to(*table, i * k);
     } else {
         table->reserve(size_t(n + 2));
-        for (int64_t k = 0; k <= n / 2; ++k) add_root(*table, k, n);
+        for (int64_t k = 0; k <= n / 2; ++k) roots.add_to(*table, k);
     }
     if (known.size() >= 6) known.clear();
     known[key] = table;

@@ -14,7 +14,7 @@ from steno.lax import linalg as ll
 from steno.mapping import vmap
 from steno.numpy import elementwise as e, linalg
 from steno.numpy.functional import vectorize
-from steno.numpy.linalg.factors import operand, square_operand
+from steno.numpy.linalg.operands import operand, square_operand
 from steno.numpy.linalg.systems import lu_substitution
 from steno.numpy.manipulation import broadcast_to, expand_dims
 from steno.numpy.operands import Array, ArrayLike, as_array, promoted_inexact, strong

@@ -15,7 +15,7 @@ from steno.derivatives import jvp
 from steno.lax import linalg as ll
 from steno.mapping import vmap
 from steno.numpy import elementwise as e, linalg, reductions as r
-from steno.numpy.linalg.factors import operand
+from steno.numpy.linalg.operands import operand
 from steno.numpy.manipulation import broadcast_to, expand_dims
 from steno.numpy.operands import Array, ArrayLike, promoted_inexact, strong
 from steno.numpy.selection import where

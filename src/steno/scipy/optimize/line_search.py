@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from steno import numpy as jnp
 from steno.core import dtypes
-from steno.lax.control_flow import while_loop
+from steno.lax.control_flow.loops import while_loop
 
 Array = Any
 

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from steno import numpy as jnp
 from steno.core import dtypes
-from steno.lax.control_flow import fori_loop, while_loop
+from steno.lax.control_flow.loops import fori_loop, while_loop
 from steno.scipy.optimize.line_search import line_search
 
 Array = Any

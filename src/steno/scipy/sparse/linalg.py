@@ -12,7 +12,8 @@ from steno import numpy as jnp
 from steno.core import dtypes
 from steno.core.config import numpy_dtype_promotion
 from steno.flatten_util import ravel_pytree
-from steno.lax.control_flow import custom_linear_solve, while_loop
+from steno.lax.control_flow.loops import while_loop
+from steno.lax.control_flow.solves import custom_linear_solve
 from steno.lax.linalg import triangular_solve
 from steno.numpy.operands import Array, convert, is_array, unwrap
 from steno.tree_util import tree_leaves, tree_map, tree_structure
