@@ -12,6 +12,7 @@ import pytest
 from random_loops import DTYPES, PARALLEL, Code, random_program, same, values
 
 from steno import _native
+from steno.compiler import emit_folds
 from steno.compiler.emit import Module, emit
 from steno.compiler.link import asm, compile_objects, llvm
 from steno.compiler.load import SYMBOLS, CompileError, load
@@ -378,6 +379,43 @@ def test_column_sums_equal_row_sums(target):
         a, c = Code(program, target)([data.reshape(-1), data.T.reshape(-1).copy()], 2)
         assert same(a, c)
         assert same(a, interp_loops.run(program, [data.reshape(-1), data.T.reshape(-1).copy()])[0])
+
+
+@targets
+@pytest.mark.parametrize("shape", [(256, 656), (BLOCK - 1, 256), (BLOCK + 321, 272)], ids=str)
+def test_columns_by_long_pieces_of_rows(target, shape, monkeypatch):
+    """Wide arrays from far: many columns side by side, several rows of an accumulator at once."""
+    monkeypatch.setattr(emit_folds, "WIDE_BYTES", 0)
+    monkeypatch.setattr(emit_folds, "WIDE_UNIT", 128)
+    monkeypatch.setattr(emit_folds, "WIDE_SCRATCH", 1 << 18)
+    b, (n, m) = Builder(), shape
+    x, y, o, p = (
+        Buffer("x", F32, n * m, "input"),
+        Buffer("y", F32, n, "input"),
+        Buffer("o", F32, m, "output"),
+        Buffer("p", I64, m, "output"),
+    )
+    lane, r = LoopVar("lane", m), LoopVar("r", n)
+    element = b.mul(b.load(x, var(r) * m + var(lane)), b.load(y, var(r)))
+    greater = b.gt(b.elt(0, F32), b.acc(0, F32))
+    fold = Fold(
+        (b.const(-np.inf, F32), b.const(0, I64)),
+        (b.select(greater, b.elt(0, F32), b.acc(0, F32)), b.select(greater, b.elt(1, I64), b.acc(1, I64))),
+    )
+    most = ColReduce(
+        lane,
+        r,
+        (element, b.index(var(r))),
+        fold,
+        ("v", "k"),
+        (Store(o, var(lane), b.local("v", F32)), Store(p, var(lane), b.local("k", I64))),
+    )
+    total = ColReduce(lane, r, (element,), _sum_fold(b, F32), ("s",), (Store(o, var(lane), b.add(b.local("s", F32), 1.0)),))
+    rng = np.random.default_rng(0)
+    inputs = {x: rng.standard_normal(n * m).astype("f"), y: rng.standard_normal(n).astype("f")}
+    assert emit_folds.wide_columns(total, target)
+    single(most, inputs, [o, p], cost=PARALLEL, target=target)
+    single(total, inputs, [o], cost=PARALLEL, target=target)
 
 
 @targets

@@ -246,7 +246,7 @@ class Stub:
         start = len(self.lines)
         self.lines += [f"    {n}: Any" for n in getattr(cls, "__annotations__", {}) if not n.startswith("_")]
         for n, member in vars(cls).items():
-            if isinstance(member, classmethod | staticmethod):
+            if isinstance(member, classmethod | staticmethod) and not n.startswith("__"):  # protocols have some that nobody wrote
                 self.lines.append(f"    @{type(member).__name__}\n    def {n}(*args: Any, **kwargs: Any) -> Any: ...")
             elif isinstance(member, property):
                 self.lines.append(f"    @property\n    def {n}(self) -> Any: ...")
@@ -292,7 +292,7 @@ class Stub:
 
     def function(self, name: str, value: Any, indent: str = "", method: bool = False) -> None:
         try:
-            signature = inspect.signature(value)
+            signature = signature_of(value)
         except (TypeError, ValueError):
             self.known("Any")
             self.lines.append(f"{indent}def {name}({'self, ' if method else ''}*args: Any, **kwargs: Any) -> Any: ...")
@@ -422,7 +422,7 @@ class Stub:
 
     def method(self, name: str, member: Any) -> None:
         try:
-            signature = inspect.signature(member)
+            signature = signature_of(member)
         except (TypeError, ValueError):
             result = RESULTS.get(name, "Any")
             self.lines.append(f"    def {name}(self, *args: Any, **kwargs: Any) -> {result}: ...")
@@ -449,6 +449,13 @@ DUNDERS: Final = {
     "__complex__": "(self) -> complex",
     "__array__": "(self, dtype: Any = ..., copy: bool | None = ...) -> np.ndarray",
 }
+
+
+def signature_of(value: Any) -> inspect.Signature:
+    """ValueError for native methods: they do not say theirs, but Python guesses it, from 3.13 on."""
+    if isinstance(value, types.MethodDescriptorType):
+        raise ValueError(f"{value} says no signature")
+    return inspect.signature(value)
 
 
 def jax_names() -> dict[str, set[str]]:

@@ -480,7 +480,7 @@ def jit(
     static_argnums, static_argnames   arguments that are Python values to the function; each value is a program of its own. Must be hashable
     donate_argnums, donate_argnames   arguments whose memory the results may take over; such arrays are deleted by the call
     inline                            under another trace, its ops are recorded instead of one `jit` op: True or Inline.JAX_EARLY
-    compiler_options                  {"fast_math": True} allows reassociation and contraction; XLA's options are accepted
+    compiler_options                  {"fast_math": True} lets results round otherwise (docs/configuration.md); XLA's are accepted
     out_shardings                     where the results say that they lie: a tree, or the upper part of one, of shardings and None
     in_shardings, device, backend, keep_unused    accepted; arrays lie whole in one memory, and unused arguments cost nothing
 

@@ -111,9 +111,10 @@ def compile(program: ClosedJaxpr, *, donated: frozenset[int] = frozenset(), opti
     if takes_refs(program) or stateful(program):
         return compile_stateful(functools.partial(compile, options=options, quick=quick), program, donated)
     kept = [a.dtype != float0 for a in program.out_avals]
+    fast = ("fast_math", True) in (options or ())
     if all(kept):
-        return CpuExecutable(compile_jaxpr(program, donated, quick))
-    executable = CpuExecutable(compile_jaxpr(_without_float0(program, kept), donated, quick))
+        return CpuExecutable(compile_jaxpr(program, donated, quick, fast))
+    executable = CpuExecutable(compile_jaxpr(_without_float0(program, kept), donated, quick, fast))
     executable.add_float0(program.out_avals)
     return executable
 

@@ -105,13 +105,14 @@ class Compiled:
         return self.levels.as_text(level)
 
 
-def compile_jaxpr(closed: ClosedJaxpr, donated: frozenset[int] = frozenset(), quick: bool = False) -> Compiled:
+def compile_jaxpr(closed: ClosedJaxpr, donated: frozenset[int] = frozenset(), quick: bool = False, fast: bool = False) -> Compiled:
     """Machine code for `closed` on this CPU. `donated`: positions of arguments whose memory results may take over.
     `quick`: programs of little work are compiled without optimisation, which takes a quarter of the time (and gives the same results); for
-    ops that are evaluated one by one. ValueError for effects that no other program can have."""
+    ops that are evaluated one by one. `fast`: results may differ from those of the ops one by one, in ways that docs/configuration.md
+    lists. ValueError for effects that no other program can have."""
     if not quick:
         refuse_effects(closed)
-    return _found_or_compiled(closed, donated, _Kind(quick))
+    return _found_or_compiled(closed, donated, _Kind(quick, fast=fast))
 
 
 NOMINAL = (1 << 40) + 1
@@ -129,6 +130,7 @@ def compile_for_any_size(closed: ClosedJaxpr) -> Compiled:
 class _Kind:
     quick: bool
     any_size: bool = False
+    fast: bool = False
 
 
 def _found_or_compiled(closed: ClosedJaxpr, donated: frozenset[int], kind: _Kind) -> Compiled:
@@ -166,7 +168,7 @@ def _surroundings(target: Target, configuration: tuple[tuple[str, Any], ...] | N
 def _levels(closed: ClosedJaxpr, donated: frozenset[int], kind: _Kind) -> Any:
     from steno.compiler.pipeline import Levels  # noqa: PLC0415 - heavy, on first need
 
-    return Levels(closed, donated, kind.quick, kind.any_size)
+    return Levels(closed, donated, kind.quick, kind.any_size, kind.fast)
 
 
 def _compile(closed: ClosedJaxpr, donated: frozenset[int], kind: _Kind, keep: bool = True) -> Compiled:

@@ -22,8 +22,11 @@ GEMM_CODES = {
         ("float32", "float64", "complex64", "complex128", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool")
     )
 }
-BYTE_CODES = {("int8", "int8"): 13, ("int8", "uint8"): 14, ("uint8", "int8"): 15, ("uint8", "uint8"): 16}
-"""Of operands that are multiplied as they are, sums being kept in int32.
+NARROW_CODES = {
+    ("int8", "int8", "int32"): 13, ("int8", "uint8", "int32"): 14, ("uint8", "int8", "int32"): 15, ("uint8", "uint8", "int32"): 16,
+    ("bfloat16", "bfloat16", "float32"): 17,
+}  # fmt: skip
+"""Of operands that are multiplied as they are. Those of bfloat16 in no order that is said.
 
 meta of `steno_gemm(lhs, rhs, result)`: code, batch, m, n, k, then for lhs and rhs: offset, batch stride, row stride, column stride, in
 elements."""
@@ -38,8 +41,10 @@ def place_contract(s: Scheduler, node: Node) -> None:
     step = s.new_step()
     lhs_free = [a for a in range(lhs.aval.ndim) if a not in lhs_contract and a not in lhs_batch]
     rhs_free = [a for a in range(rhs.aval.ndim) if a not in rhs_contract and a not in rhs_batch]
-    bytes_code = BYTE_CODES.get((lhs.aval.dtype.name, rhs.aval.dtype.name)) if compute.name == "int32" else None
-    code, wanted = (GEMM_CODES[compute.name], compute) if bytes_code is None else (bytes_code, None)
+    narrow = NARROW_CODES.get((lhs.aval.dtype.name, rhs.aval.dtype.name, compute.name))
+    if compute.name == "float32" and not node.of(Contract).fast:
+        narrow = None
+    code, wanted = (GEMM_CODES[compute.name], compute) if narrow is None else (narrow, None)
     a = matrix_operand(s, lhs, (lhs_batch, lhs_free, lhs_contract), wanted or lhs.aval.dtype, step)
     b = matrix_operand(s, rhs, (rhs_batch, rhs_contract, rhs_free), wanted or rhs.aval.dtype, step)
     batch = math.prod(lhs.shape[d] for d in lhs_batch)

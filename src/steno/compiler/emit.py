@@ -19,7 +19,7 @@ from steno.compiler.cost import copy_ns, grain, is_for_threads, units_for_a_thre
 from steno.compiler.emit_ahead import rows_ahead
 from steno.compiler.emit_code import Code
 from steno.compiler.emit_control import emit_choice, emit_loop
-from steno.compiler.emit_folds import COLUMN_UNIT, ColumnReducer, RowReducer, emit_running, emit_tree
+from steno.compiler.emit_folds import ColumnReducer, RowReducer, column_unit, emit_running, emit_tree
 from steno.compiler.emit_maps import FLAT_UNIT, SPAN_UNIT, Range, emit_map, loaded_by, stored_by
 from steno.compiler.emit_ops import Declarations
 from steno.compiler.emit_registers import emit_registers, fits
@@ -113,7 +113,7 @@ def emit_kernel(
     outer = [v for v in kernel.outer if v.extent != 1]
     units = math.prod(v.extent for v in outer)
     span, unit = None, FLAT_UNIT
-    flat = _flat_extent(kernel) if then is None else None
+    flat = _flat_extent(kernel, target) if then is None else None
     if flat is not None:
         extent, unit = flat
         units = -(-extent // unit)
@@ -180,15 +180,15 @@ def _emit_stage(c: Code, stage: Stage, span: Range | None, unit: int) -> None:
         emit_running(c, stage)
 
 
-def _flat_extent(kernel: Kernel) -> tuple[int, int] | None:
+def _flat_extent(kernel: Kernel, target: Target) -> tuple[int, int] | None:
     """(extent, unit) of the variable that a flat kernel is split along, if it has enough work for several threads."""
     if kernel.outer or len(kernel.stages) != 1 or not is_for_threads(kernel.cost):
         return None
     stage = kernel.stages[0]
     if isinstance(stage, MapStage) and len(stage.vars) == 1 and not stage.serial and stage.vars[0].extent > FLAT_UNIT:
         return stage.vars[0].extent, FLAT_UNIT
-    if isinstance(stage, ColReduce) and stage.lane.extent > COLUMN_UNIT:
-        return stage.lane.extent, COLUMN_UNIT
+    if isinstance(stage, ColReduce) and stage.lane.extent > (unit := column_unit(stage, target)):
+        return stage.lane.extent, unit
     return None
 
 

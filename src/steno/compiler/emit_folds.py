@@ -16,6 +16,7 @@ from steno.compiler.emit_maps import (
     dtypes_of,
     fetch_ahead,
     hide,
+    lane_dtypes,
     least,
     memory_dtypes,
     roots_of,
@@ -24,6 +25,7 @@ from steno.compiler.emit_maps import (
 )
 from steno.compiler.emit_ops import BOOL, MEMORY, REGISTER, has_ordered_extremum, ordered_extremum, splat_constant, typed, vector
 from steno.compiler.emit_scopes import Bound
+from steno.compiler.target import Target
 from steno.ir.expr import Expr, index_values, topological
 from steno.ir.index import LoopVar
 from steno.ir.loops import BLOCK, LANES, ColReduce, Cumulate, Fold, RowReduce, TreeReduce
@@ -31,8 +33,10 @@ from steno.ir.loops import BLOCK, LANES, ColReduce, Cumulate, Fold, RowReduce, T
 ROW_BODY = 12  # operations on an element beyond which lanes are kept in memory instead of writing the body for each of them
 LONG_BODY = 160  # operations up to which a row or column is written out instead of looped over
 UNROLLED = 8  # elements of a column that are folded in registers
-COLUMN_UNIT = 128  # lanes of a flat kernel that threads share out
+COLUMN_UNIT = 128  # lanes that threads share out, of columns that are reduced few at a time
 SCRATCH_BYTES = 1 << 20
+WIDE_ROWS, WIDE_BYTES = 4 * LANES, 1 << 20  # from how many rows and bytes on columns are reduced by long pieces of rows
+WIDE_UNIT, WIDE_SCRATCH = 512, 1 << 19  # columns of such a piece at least, bytes of accumulators at most
 
 
 @final
@@ -98,11 +102,15 @@ class _Slots:
             )
         self.arrays = [c.alloca(MEMORY[d], count * width) for d in dtypes]
 
-    def _at(self, array: str, dtype: np.dtype, slot: str | int, element: int) -> str:
-        offset = constant_or_op(self.c, "add", constant_or_op(self.c, "mul", slot, self.width) if self.width > 1 else slot, element)
+    def _at(self, array: str, dtype: np.dtype, slot: str | int, element: str | int) -> str:
+        first = constant_or_op(self.c, "mul", slot, self.width) if self.width > 1 else slot
+        if isinstance(element, int):
+            offset = constant_or_op(self.c, "add", first, element)
+        else:
+            offset = constant_or_op(self.c, "add", element, first) if isinstance(first, int) else self.c.op(f"add i64 {first}, {element}")
         return array if offset == 0 else self.c.op(f"getelementptr {MEMORY[dtype]}, ptr {array}, i64 {offset}")
 
-    def load(self, slot: str | int, element: int, lanes: int) -> list[str]:
+    def load(self, slot: str | int, element: str | int, lanes: int) -> list[str]:
         out = []
         for array, d in zip(self.arrays, self.dtypes, strict=True):
             p = self._at(array, d, slot, element)
@@ -110,14 +118,17 @@ class _Slots:
             out.append(self.c.op(f"trunc {vector('i8', lanes)} {x} to {vector('i1', lanes)}") if d == BOOL else x)
         return out
 
-    def store(self, slot: str | int, element: int, lanes: int, values: Sequence[str]) -> None:
+    def store(self, slot: str | int, element: str | int, lanes: int, values: Sequence[str]) -> None:
         for array, d, v in zip(self.arrays, self.dtypes, values, strict=True):
             p = self._at(array, d, slot, element)
             x = self.c.to_memory(d, v, lanes)
             self.c.say(f"store {vector(MEMORY[d], lanes)} {x}, ptr {p}, align {d.itemsize}")
 
-    def tree(self, folder: _Folder, n: str | int, most: int, elements: Sequence[int], lanes: int) -> None:
-        """The halving tree over slots 0 .. n-1 (n <= most), for each vector at `elements`; the outcome is in slot 0."""
+    def tree(
+        self, folder: _Folder, n: str | int, most: int, elements: Sequence[int], lanes: int, across: Callable[[], str] | None = None
+    ) -> None:
+        """The halving tree over slots 0 .. n-1 (n <= most), for each vector at `elements`, or at those of the loop that `across` opens;
+        the outcome is in slot 0."""
         c = self.c
         if most <= 1:
             return
@@ -128,8 +139,10 @@ class _Slots:
         bound = c.call("smin", "i64", 1, (h, rest))
         i = c.open_loop(0, bound)
         j = c.op(f"add i64 {i}, {h}")
-        for at in elements:
+        for at in elements if across is None else (across(),):
             self.store(i, at, lanes, folder.combine(self.load(i, at, lanes), self.load(j, at, lanes), lanes))
+        if across is not None:
+            c.close_loop()
         c.close_loop(may_be_empty=isinstance(n, str))
         c.close_loop()
 
@@ -453,6 +466,42 @@ def column_vectors(size: int, lanes: int) -> int:
     return max(1, min(4 if size <= 24 else 2, COLUMN_UNIT // lanes))
 
 
+def wide_columns(stage: ColReduce, target: Target) -> int:
+    """How many columns are reduced side by side if it should be many; else 0.
+
+    Rows that come from memory are read along, in long pieces: memory likes that, and pages are met once. The accumulators of all those
+    columns fill much of the second-level cache. So that they are seldom loaded and stored, several rows of one accumulator are folded at
+    once, LANES apart, and so in ascending order.
+    """
+    nodes, n, extent = topological(stage.elements), stage.var.extent, stage.lane.extent
+    lanes = target.lanes(lane_dtypes(nodes) | {e.dtype for e in stage.elements})
+    if (
+        lanes == 1
+        or extent % lanes
+        or extent < 2 * WIDE_UNIT
+        or n < WIDE_ROWS
+        or len(nodes) + len(topological(stage.fold.combine)) > 2 * ROW_BODY
+    ):
+        return 0
+    loads = [e.attr for e in nodes if e.op == "load" and (e.attr[2] is not None or e.attr[1].coefficient(stage.var))]
+    if any(guard is not None or offset.coefficient(stage.lane) not in (0, 1) for _, offset, guard in loads):
+        return 0
+    far = [b.dtype.itemsize for b, offset, _ in loads if offset.coefficient(stage.lane) and b.kind != "local"]
+    if n * extent * max(far, default=0) < WIDE_BYTES:
+        return 0
+    accumulators = sum(e.dtype.itemsize for e in stage.fold.combine) * (LANES + -(-n // BLOCK))
+    width = min(WIDE_SCRATCH // accumulators, extent) // COLUMN_UNIT * COLUMN_UNIT
+    return width if width >= WIDE_UNIT else 0
+
+
+def column_unit(stage: ColReduce, target: Target) -> int:
+    """The lanes that threads share out: an even number of pieces if they are long."""
+    if not wide_columns(stage, target):
+        return COLUMN_UNIT
+    pieces = stage.lane.extent // (2 * WIDE_UNIT) * 2
+    return -(-stage.lane.extent // (pieces * COLUMN_UNIT)) * COLUMN_UNIT
+
+
 def _lanes_of(c: Code, dtypes: set[np.dtype], lane: LoopVar, masked: bool) -> int:
     return min(c.target.lanes(dtypes), power_above(lane.extent) if masked else power_above(lane.extent + 1) // 2)
 
@@ -480,7 +529,101 @@ class ColumnReducer:
             return
         masked = c.target.masked(memory_dtypes(c, [*stage.elements, *self.roots]) | {b.dtype for b in self.written})
         lanes = _lanes_of(c, dtypes_of(c, stage.elements), stage.lane, masked)
-        _tiles(c, stage.lane, span, lanes, column_vectors(self.size, lanes), masked, self.tile)
+        width = 0 if c.any_size else wide_columns(stage, c.target)
+        if width:
+            self.width = lanes
+            self.wide(span if span is not None else (0, stage.lane.extent), width)
+        else:
+            _tiles(c, stage.lane, span, lanes, column_vectors(self.size, lanes), masked, self.tile)
+
+    def wide(self, span: Range, width: int) -> None:
+        c, folder, n = self.c, self.folder, self.n
+        left = c.open_loop(*span, width)
+        right = c.call("smin", "i64", 1, (c.op(f"add i64 {left}, {width}"), str(span[1])))
+
+        def across() -> str:
+            """Opens the loop over the columns at hand; their number from the left."""
+            v = c.open_loop(left, right, self.width)
+            c.variables[self.stage.lane] = Bound(len(c.scopes) - 1, v, self.width)
+            return c.op(f"sub i64 {v}, {left}")
+
+        slots = _Slots(c, folder.dtypes, LANES, width)
+        blocks = -(-n // BLOCK)
+        partial = _Slots(c, folder.dtypes, blocks, width) if blocks > 1 else slots
+        if blocks == 1:
+            self.wide_block(slots, 0, n, across)
+        else:
+            b = c.open_loop(0, blocks)
+            base = c.op(f"mul i64 {b}, {BLOCK}")
+            self.wide_block(slots, base, BLOCK if n % BLOCK == 0 else least(c, c.op(f"sub i64 {n}, {base}"), BLOCK), across)
+            at = across()
+            partial.store(b, at, self.width, slots.load(0, at, self.width))
+            c.close_loop()
+            c.close_loop()
+            partial.tree(folder, blocks, blocks, (), self.width, across)
+        at = across()
+        depth = len(c.scopes) - 1
+        outcome = folder.finish(partial.load(0, at, self.width), self.width)
+        for name, x in zip(self.stage.locals, outcome, strict=True):
+            c.locals[name] = depth, x, True
+        c.begin(self.roots, self.width, self.stage.lane, depth, self.written)
+        c.run(c.order(self.roots))
+        run_stores(c, self.stage.stores)
+        c.lines = c.scopes[-1].lines
+        c.close_loop()
+        c.close_loop()
+
+    def wide_block(self, slots: _Slots, base: str | int, m: str | int, across: Callable[[], str]) -> None:
+        """The m rows from `base` on, folded into slot 0."""
+        c, n, folder = self.c, self.n, self.folder
+        rest = min(n, BLOCK) // LANES - 1
+        together = max(range(4, 9), key=lambda k: (rest // k * k, k)) if rest >= 4 else 1
+        first = least(c, m, LANES)
+        r = c.open_loop(0, first)
+        self.wide_rows(slots, base, r, [r], across, keep=True)
+        c.close_loop(may_be_empty=isinstance(m, str))
+        done: str | int = LANES
+        if together > 1:
+            step = together * LANES
+            more = constant_or_op(c, "sub", m, LANES)
+            if isinstance(more, int):
+                done = LANES + more // step * step
+            else:
+                whole = c.op(f"mul i64 {c.op(f'sdiv i64 {more}, {step}')}, {step}")
+                done = c.op(f"add i64 {whole}, {LANES}")
+            q = c.open_loop(LANES, done, step)
+            r = c.open_loop(0, LANES)
+            start = c.op(f"add i64 {q}, {r}")
+            self.wide_rows(slots, base, r, [constant_or_op(c, "add", start, k * LANES) for k in range(together)], across)
+            c.close_loop()
+            c.close_loop(may_be_empty=isinstance(done, str))
+        if isinstance(m, str) or isinstance(done, str) or done < m:
+            r = c.open_loop(done, m)
+            self.wide_rows(slots, base, c.op(f"and i64 {r}, {LANES - 1}"), [r], across)
+            c.close_loop(may_be_empty=isinstance(m, str))
+        slots.tree(folder, first, LANES, (), self.width, across)
+
+    def wide_rows(
+        self, slots: _Slots, base: str | int, slot: str, rows: Sequence[str | int], across: Callable[[], str], keep: bool = False
+    ) -> None:
+        """Folds rows of one slot, or keeps the one that is its first."""
+        c, stage, width = self.c, self.stage, self.width
+        outer = len(c.scopes) - 1  # of the rows
+        numbers = [r if base == 0 else c.op(f"add i64 {base}, {r}") for r in rows]
+        bound = c.variables[stage.var] = Bound(outer, numbers[0])
+        at = across()
+        c.begin(stage.elements, width, stage.lane, outer + 1)
+        order = c.order(stage.elements)
+        accs = [] if keep else slots.load(slot, at, width)
+        for number in numbers:
+            bound.value = number
+            c.scopes[outer].memo, c.scopes[outer + 1].memo = {}, {}
+            c.run(order)
+            values = [c.vector_of(e) for e in stage.elements]
+            c.lines = c.scopes[-1].lines
+            accs = values if keep else self.folder.combine(accs, values, width)
+        slots.store(slot, at, width, accs)
+        c.close_loop()
 
     def tile(self, starts: Sequence[str | int], width: int, mask: str | None) -> None:
         c, stage = self.c, self.stage

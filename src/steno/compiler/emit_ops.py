@@ -154,7 +154,8 @@ def _kind(e: Expr) -> str:
 
 def _plain(floats: str, ints: str) -> Emit:
     def emit(w: Writer, e: Expr, lanes: int, a: Sequence[str]) -> str:
-        return w.op(f"{floats if e.dtype.kind == 'f' else ints} {typed(e.dtype, lanes)} {a[0]}, {a[1]}")
+        name = floats + w.target.flags if e.dtype.kind == "f" else ints
+        return w.op(f"{name} {typed(e.dtype, lanes)} {a[0]}, {a[1]}")
 
     return emit
 
@@ -357,7 +358,7 @@ def _div(w: Writer, e: Expr, lanes: int, a: Sequence[str]) -> str:
     dtype = e.dtype
     t = typed(dtype, lanes)
     if dtype.kind == "f":
-        return w.op(f"fdiv {t} {a[0]}, {a[1]}")
+        return w.op(f"fdiv{w.target.flags} {t} {a[0]}, {a[1]}")
     if _constant_divisor(e):
         return w.op(f"{'sdiv' if dtype.kind == 'i' else 'udiv'} {t} {a[0]}, {a[1]}")
     divisor, zero = _safe_divisor(w, e, lanes, a)

@@ -20,14 +20,15 @@ from steno.core.trace import trace_to_jaxpr
 from steno.ir.kinds import Branch, Contract, Host, Library, Map, Scan, While
 
 
-def to_graph(closed: ClosedJaxpr) -> Graph:
+def to_graph(closed: ClosedJaxpr, fast: bool = False) -> Graph:
     """Array constants, also those of nested programs, become inputs after the user's own: `graph.captured`, in that order."""
-    return _GraphBuilder([]).graph(closed, False)
+    return _GraphBuilder([], fast).graph(closed, False)
 
 
 class _GraphBuilder:
-    def __init__(self, host_calls: list[Any]) -> None:
+    def __init__(self, host_calls: list[Any], fast: bool) -> None:
         self.host_calls = host_calls
+        self.fast = fast
         self.nodes: list[Node] = []
         self._interned: dict[Any, Node] = {}
         self._captures: dict[int, Value] = {}
@@ -90,7 +91,7 @@ class _GraphBuilder:
         if key is not None:
             cost_key = (op, key[1], tuple((a.dtype, a.ndim == 0) for a in avals_in), tuple(a.dtype for a in avals_out))
         if isinstance(kind, Contract):
-            kind = inlined(kind, operands, avals_out[0])
+            kind = inlined(Contract(kind.dimension_numbers, kind.compute, self.fast), operands, avals_out[0])
         made: Any = kind
         if isinstance(kind, Branch | While | Scan):
             made, operands = self.control(kind, operands)
@@ -117,7 +118,7 @@ class _GraphBuilder:
         """The graphs of the nested programs; what they close over becomes further operands."""
 
         def nested(closed: ClosedJaxpr) -> Graph:
-            g = _GraphBuilder(self.host_calls).graph(closed, True)
+            g = _GraphBuilder(self.host_calls, self.fast).graph(closed, True)
             captures.extend(self.capture(c, v.aval) for c, v in zip(g.captured, g.inputs[len(closed.jaxpr.invars) :], strict=True))
             return g
 

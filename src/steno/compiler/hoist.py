@@ -155,4 +155,4 @@ def _transposed(node: Node, k: int, v: Value) -> tuple[Node, Contract]:
     packed = Node("transpose", Map(body, view=True), (v,), [v.aval.update(shape=tuple(v.shape[d] for d in order))])
     first = tuple(range(len(contract[k])))
     pair = (contract[0], first) if k else (first, contract[1])
-    return packed, Contract((pair, batch), kind.compute)
+    return packed, Contract((pair, batch), kind.compute, kind.fast)

@@ -87,22 +87,26 @@ def _statement_ns(s: Statement) -> float:
 
 @final
 class Levels:
-    """A program at each level; `seconds`: what each pass took. `quick`: see `compile_jaxpr`; `any_size`: see `compile_for_any_size`."""
+    """A program at each level; `seconds`: what each pass took. `quick`, `fast`: see `compile_jaxpr`; `any_size`: see
+    `compile_for_any_size`."""
 
-    def __init__(self, closed: ClosedJaxpr, donated: frozenset[int], quick: bool = False, any_size: bool = False) -> None:
+    def __init__(
+        self, closed: ClosedJaxpr, donated: frozenset[int], quick: bool = False, any_size: bool = False, fast: bool = False
+    ) -> None:
         self.quick = quick
         self.origin = closed.jaxpr.debug_info
         clock = _Clock()
         self.seconds = clock.seconds
         with clock("graph"):
-            self.graph: Graph = to_graph(closed)
+            self.graph: Graph = to_graph(closed, fast)
         with clock("loops"):
             self.assigned = planned(self.graph, donated, any_size)
         if config._state.verify:
             check(self.assigned.program)
         with clock("llvm"):
             program = self.assigned.program
-            self.module = emit(program, host_target(), program.inputs[-1] if any_size else None)
+            target = host_target().fast() if fast else host_target()
+            self.module = emit(program, target, program.inputs[-1] if any_size else None)
         self.nanoseconds = estimated_ns(self.assigned.program)
         self._clock = clock
 

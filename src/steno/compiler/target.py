@@ -15,7 +15,7 @@ import numpy as np
 
 from steno import _native
 from steno.core.config import config
-from steno.core.record import record
+from steno.core.record import record, replace
 from steno.ir.loops import LANES
 
 _X86_BASE = ("avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "popcnt", "sse3", "sse4.1", "sse4.2", "ssse3", "cx16")
@@ -27,7 +27,8 @@ _NEON_BASE = ("neon", "fp-armv8")
 @final
 @record(frozen=True)
 class Target:
-    """`masks`: loads and stores of any element size under a mask; `masks32`: of 4 and 8 bytes; `gathers`: of 4 and 8 bytes."""
+    """`masks`: loads and stores of any element size under a mask; `masks32`: of 4 and 8 bytes; `gathers`: of 4 and 8 bytes. `flags`: what
+    LLVM may do to the program's additions, multiplications and divisions."""
 
     name: str
     triple: str
@@ -36,6 +37,12 @@ class Target:
     masks: bool
     masks32: bool
     gathers: bool
+    flags: str = ""
+
+    def fast(self) -> Target:
+        """The same, for programs whose results may differ from those of their operations one by one: products fuse with sums, and
+        divisions by one number become multiplications."""
+        return replace(self, flags=" contract arcp")
 
     def lanes(self, dtypes: Iterable[np.dtype]) -> int:
         """Elements of the widest of `dtypes` in a vector register, at most LANES."""

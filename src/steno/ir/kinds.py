@@ -87,10 +87,12 @@ class Cumulative:
 @record(frozen=True)
 class Contract:
     """dot_general: ((lhs contracting, rhs contracting), (lhs batch, rhs batch)); the result dtype is the output aval's;
-    operands are converted to `compute` before multiplying, sums are kept in `compute`."""
+    operands are converted to `compute` before multiplying, sums are kept in `compute`. `fast`: a matrix unit may sum in an order of its
+    own."""
 
     dimension_numbers: tuple[tuple[tuple[int, ...], tuple[int, ...]], tuple[tuple[int, ...], tuple[int, ...]]]
     compute: Any
+    fast: bool = False
 
 
 @final

@@ -149,14 +149,24 @@ bool complex_product(int64_t m, int64_t n, int64_t k, const std::complex<F> *a, 
     return true;
 }
 
-// Bytes by a product of int32, all of it modulo 2^32.
-template <class A, class B>
-bool byte_product(int64_t m, int64_t n, int64_t k, const A *a, int64_t a_row, int64_t a_col, const B *b, int64_t b_row, int64_t b_col, int32_t *c, int64_t c_row) {
+struct Bfloat {
+    uint16_t bits;
+    operator float() const {
+        uint32_t x = uint32_t(bits) << 16;
+        float f;
+        std::memcpy(&f, &x, sizeof f);
+        return f;
+    }
+};
+
+// Operands converted to T, block by block.
+template <class L, class T, class A, class B>
+bool converted_product(int64_t m, int64_t n, int64_t k, const A *a, int64_t a_row, int64_t a_col, const B *b, int64_t b_row, int64_t b_col, T *c, int64_t c_row) {
     thread_local PackBuffer wide;
     for (int64_t j = 0; j < n; j += kConvertedColumns)
         for (int64_t p = 0; p < k; p += kConvertedDepth) {
             int64_t w = std::min(kConvertedColumns, n - j), kc = std::min(kConvertedDepth, k - p);
-            int32_t *right = wide.b<int32_t>(size_t(kc * w)), *left = wide.a<int32_t>(size_t(std::min(m, kConvertedRows) * kc));
+            T *right = wide.b<T>(size_t(kc * w)), *left = wide.a<T>(size_t(std::min(m, kConvertedRows) * kc));
             if (!left || !right) return false;
             for (int64_t q = 0; q < kc; ++q)
                 for (int64_t x = 0; x < w; ++x) right[q * w + x] = b[(p + q) * b_row + (j + x) * b_col];
@@ -164,26 +174,26 @@ bool byte_product(int64_t m, int64_t n, int64_t k, const A *a, int64_t a_row, in
                 int64_t h = std::min(kConvertedRows, m - i);
                 for (int64_t y = 0; y < h; ++y)
                     for (int64_t q = 0; q < kc; ++q) left[y * kc + q] = a[(i + y) * a_row + (p + q) * a_col];
-                if (!product<lanes::I32>(h, w, kc, left, kc, 1, right, w, 1, c + i * c_row + j, c_row, p > 0)) return false;
+                if (!product<L>(h, w, kc, left, kc, 1, right, w, 1, c + i * c_row + j, c_row, p > 0)) return false;
             }
         }
     return true;
 }
 
 // Operands that the matrix unit takes as they are, results of four bytes.
-template <class A, class B>
+template <class L, class T, class A, class B>
 void run_narrow(const Job &j, steno::AmxKind kind, int64_t batch, int64_t m0, int64_t m1, int64_t n0, int64_t n1) {
     const A *a = static_cast<const A *>(j.a) + j.lhs.offset + batch * j.lhs.batch + m0 * j.lhs.row;
     const B *b = static_cast<const B *>(j.b) + j.rhs.offset + batch * j.rhs.batch + n0 * j.rhs.col;
-    int32_t *c = static_cast<int32_t *>(j.c) + batch * j.m * j.n + m0 * j.n + n0;
+    T *c = static_cast<T *>(j.c) + batch * j.m * j.n + m0 * j.n + n0;
     int64_t m = m1 - m0, n = n1 - n0;
     bool done = true;
     if (j.k == 0)
-        for (int64_t i = 0; i < m; ++i) std::fill_n(c + i * j.n, n, 0);
+        for (int64_t i = 0; i < m; ++i) std::fill_n(c + i * j.n, n, T(0));
     else if (steno::has_amx(kind))
         done = steno::amx_product(kind, m, n, j.k, a, j.lhs.row, j.lhs.col, b, j.rhs.row, j.rhs.col, c, j.n);
     else
-        done = byte_product(m, n, j.k, a, j.lhs.row, j.lhs.col, b, j.rhs.row, j.rhs.col, c, j.n);
+        done = converted_product<L>(m, n, j.k, a, j.lhs.row, j.lhs.col, b, j.rhs.row, j.rhs.col, c, j.n);
     if (!done) j.failed->store(true);
 }
 
@@ -233,10 +243,11 @@ void run_piece(const Job &j, int64_t batch, int64_t m0, int64_t m1, int64_t n0, 
         case 10: return run_one<int32_t>(j, batch, m0, m1, n0, n1);  // the same bits
         case 11: return run_one<uint64_t>(j, batch, m0, m1, n0, n1);
         case 12: return run_one<bool>(j, batch, m0, m1, n0, n1);
-        case 13: return run_narrow<int8_t, int8_t>(j, steno::AmxKind::s8s8, batch, m0, m1, n0, n1);
-        case 14: return run_narrow<int8_t, uint8_t>(j, steno::AmxKind::s8u8, batch, m0, m1, n0, n1);
-        case 15: return run_narrow<uint8_t, int8_t>(j, steno::AmxKind::u8s8, batch, m0, m1, n0, n1);
-        case 16: return run_narrow<uint8_t, uint8_t>(j, steno::AmxKind::u8u8, batch, m0, m1, n0, n1);
+        case 13: return run_narrow<lanes::I32, int32_t, int8_t, int8_t>(j, steno::AmxKind::s8s8, batch, m0, m1, n0, n1);
+        case 14: return run_narrow<lanes::I32, int32_t, int8_t, uint8_t>(j, steno::AmxKind::s8u8, batch, m0, m1, n0, n1);
+        case 15: return run_narrow<lanes::I32, int32_t, uint8_t, int8_t>(j, steno::AmxKind::u8s8, batch, m0, m1, n0, n1);
+        case 16: return run_narrow<lanes::I32, int32_t, uint8_t, uint8_t>(j, steno::AmxKind::u8u8, batch, m0, m1, n0, n1);
+        case 17: return run_narrow<lanes::F32, float, Bfloat, Bfloat>(j, steno::AmxKind::bf16, batch, m0, m1, n0, n1);
     }
 }
 
