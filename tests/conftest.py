@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import platform
+from collections.abc import Iterator
 
 KEPT = (
     "STENO_CACHE", "STENO_CACHE_DIR", "STENO_DEBUG_BUFFERS", "STENO_JAX_PYTHON", "STENO_NUM_THREADS", "STENO_REQUIRE_JAX", "STENO_VERIFY",
@@ -15,6 +17,7 @@ os.environ.setdefault("STENO_CACHE", "0")  # what is tested is compiled here and
 
 import numpy as np  # noqa: E402  the environment is read when steno is imported
 import peer  # noqa: E402
+import pytest  # noqa: E402
 
 import steno  # noqa: E402
 
@@ -25,3 +28,18 @@ def pytest_report_header() -> list[str]:
         f"steno {steno.__version__} on {platform.machine()}, {len(os.sched_getaffinity(0))} processors, numpy {np.__version__}",
         f"the real JAX: {found}" if found is not None else peer.NO_JAX,
     ]
+
+
+@pytest.fixture
+def x64() -> Iterator[None]:
+    with steno.enable_x64(True):
+        yield
+
+
+@pytest.fixture
+def small_heap() -> Iterator[None]:
+    """The collector sees only what is made from here on: looking for leaks walks through all there is after every trace."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()

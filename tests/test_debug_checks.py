@@ -278,6 +278,7 @@ CLEAN: dict[str, Callable[[], Any]] = {
 }  # fmt: skip
 
 
+@pytest.mark.usefixtures("small_heap")
 @pytest.mark.parametrize("name", CLEAN)
 def test_nothing_leaks_by_itself(name: str) -> None:
     with steno.checking_leaks():

@@ -7,7 +7,6 @@ import os
 import platform
 import subprocess
 import sys
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -23,16 +22,11 @@ from steno.ops.matrices import hermitian, matrices
 from steno.scipy import linalg as sl
 from steno.testing import check_rules
 
+pytestmark = pytest.mark.usefixtures("x64")
 N = jnp.linalg
 DTYPES = ("float32", "float64", "complex64", "complex128")
 SIZES = [(1, 1), (2, 5, 5), (40, 40), (0, 0)]
 RECTANGLES = [(5, 3), (2, 3, 5), (40, 17), (3, 0), (0, 3)]
-
-
-@pytest.fixture(autouse=True)
-def _x64() -> Iterator[None]:
-    with steno.enable_x64(True):
-        yield
 
 
 def near(got: Any, want: Any, scale: float = 100.0) -> None:

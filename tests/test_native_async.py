@@ -703,10 +703,18 @@ print("ok")
 
 def test_exit_waits_for_the_queue():
     code = """
-atexit.register(lambda: print("before: pending", _native.pending_runs()))
+import sys
+ended = threading.Event()
+def say(*words): sys.stdout.write(" ".join(map(str, words)) + "\\n")  # at once, whatever other threads say
+def callback(x):
+    ended.wait()
+    say("print", int(np.asarray(x)[0]))
+    return [x]
+atexit.register(lambda: say("before: pending", _native.pending_runs()))
 for k in range(5):
-    host(lambda x: print("print", int(np.asarray(x)[0])) or [x]).run([array([k, k])])
-print("end of the program")
+    host(callback).run([array([k, k])])
+say("end of the program")
+ended.set()
 """
     done = run_python("import atexit; atexit.register(lambda: print('after', sleepy(1).is_ready()))\n" + PRELUDE + code)
     lines = done.stdout.splitlines()

@@ -35,7 +35,7 @@ def product(a: np.ndarray, b: np.ndarray, layout: tuple[int, int]) -> np.ndarray
 def test_exact_on_integers(dtype, layout):
     rng = np.random.default_rng(0)
     shapes = [(m, n, k) for m, n in itertools.product(SIZES, SIZES) for k in rng.choice(DEPTHS, 3)]
-    shapes += [(1, 1030, 300), (1030, 1, 300), (13, 1030, 258), (205, 70, 40)]
+    shapes += [(1, 1030, 300), (1030, 1, 300), (13, 1030, 258), (205, 70, 40), (1, 1, 2048), (1, 1, 5000), (1, 1, 200_001)]
     with steno.enable_x64(True):
         for m, n, k in shapes:
             a, b = rng.integers(-8, 9, (m, k)), rng.integers(-8, 9, (k, n))
@@ -103,7 +103,18 @@ def bits() -> str:
     rng = np.random.default_rng(2)
     h = hashlib.sha256()
     for dtype, (m, n, k) in itertools.product(
-        ("float32", "float64"), [(7, 9, 5), (64, 64, 64), (1, 300, 520), (300, 1, 520), (130, 70, 257), (260, 280, 300), (5, 2100, 40)]
+        ("float32", "float64"),
+        [
+            (7, 9, 5),
+            (64, 64, 64),
+            (1, 300, 520),
+            (300, 1, 520),
+            (130, 70, 257),
+            (260, 280, 300),
+            (5, 2100, 40),
+            (1, 1, 3000),
+            (1, 1, 200_001),
+        ],
     ):
         a, b = rng.normal(size=(m, k)).astype(dtype), rng.normal(size=(k, n)).astype(dtype)
         results = {product(a, b, layout).tobytes() for layout in LAYOUTS}

@@ -9,6 +9,7 @@ import pytest
 
 import steno
 import steno.numpy as jnp
+from steno.scipy import special
 
 
 def test_flags_of_the_command_line(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -334,3 +335,16 @@ def test_promotion_of_types_keeps_their_width() -> None:
     assert jnp.promote_types(int, int) == np.int64 and jnp.promote_types(float, "float16") == np.float16
     assert jnp.result_type("float32", "complex128") == np.complex64
     assert jnp.result_type(None) == np.float32
+
+
+def test_loops_of_functions_run_in_python_without_jit() -> None:
+    x, lam = jnp.array([-0.5, 2.0]), jnp.float32(2.5)
+    calls = (
+        lambda: special.expi(x),
+        lambda: special.expn(2, jnp.abs(x)),
+        lambda: steno.random.poisson(steno.random.key(0), lam, (3,), method="approximate"),
+    )
+    for call in calls:
+        want = call()
+        with steno.disable_jit():
+            np.testing.assert_allclose(call(), want, rtol=1e-5)

@@ -3,47 +3,18 @@ values and derivatives."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-
 import mpmath
 import numpy as np
 import pytest
 import scipy.special as sp
 from peer import NO_JAX, Arr, Expr, compare_all, peer
+from scipy_samples import SIZE, decades, uniform, whole, worst
 
 import steno
 from steno import lax, numpy as jnp
 from steno.scipy import special
 
-SIZE = 400
-
-
-@pytest.fixture(autouse=True)
-def _x64() -> Iterator[None]:
-    with steno.enable_x64(True):
-        yield
-
-
-def uniform(low: float, high: float, seed: int = 0) -> np.ndarray:
-    return np.random.default_rng([seed, 7]).uniform(low, high, SIZE)
-
-
-def decades(low: float, high: float, seed: int = 0) -> np.ndarray:
-    return 10 ** uniform(low, high, seed)
-
-
-def whole(low: int, high: int, seed: int = 0) -> np.ndarray:
-    return np.random.default_rng([seed, 8]).integers(low, high, SIZE).astype(float)
-
-
-def worst(got: Any, want: Any, floor: float) -> float:
-    """The greatest error relative to the value, or to `floor` where that is greater; equal infinities and NaNs are right."""
-    got, want = np.asarray(got), np.asarray(want)
-    with np.errstate(all="ignore"):
-        error = np.abs(got - want) / np.maximum(np.abs(want), floor)
-    same = (got == want) | (np.isnan(got) & np.isnan(want))
-    return float(np.max(np.where(same, 0, np.where(np.isnan(error), np.inf, error)), initial=0))
+pytestmark = pytest.mark.usefixtures("x64")
 
 
 def test_incomplete_functions_in_multiple_precision():

@@ -4,34 +4,18 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import pytest
 import scipy.stats as ss
 from peer import NO_JAX, Arr, Expr, compare_all, peer
+from scipy_samples import uniform, whole, worst
 
 import steno
 from steno import numpy as jnp, random
 from steno.scipy import stats
 
-SIZE = 200
-
-
-@pytest.fixture(autouse=True)
-def _x64() -> Iterator[None]:
-    with steno.enable_x64(True):
-        yield
-
-
-def uniform(low: float, high: float, seed: int = 0) -> np.ndarray:
-    return np.random.default_rng([seed, 7]).uniform(low, high, SIZE)
-
-
-def whole(low: int, high: int, seed: int = 0) -> np.ndarray:
-    return np.random.default_rng([seed, 8]).integers(low, high, SIZE).astype(float)
-
+pytestmark = pytest.mark.usefixtures("x64")
 
 # the distributions' shapes
 SHAPES: dict[str, tuple[np.ndarray, ...]] = {
@@ -67,14 +51,6 @@ def arguments(name: str, function: str) -> list[np.ndarray]:
         x = [uniform(-1, 7, 5) if name == "wrapcauchy" else uniform(-4, 6, 5)]
     moved = [uniform(-1, 1, 6), uniform(0.5, 2, 7)] if "loc" in names and name not in DISCRETE else []
     return [*x, *SHAPES[name], *moved]
-
-
-def worst(got: Any, want: Any, floor: float) -> float:
-    got, want = np.asarray(got), np.asarray(want)
-    with np.errstate(all="ignore"):
-        error = np.abs(got - want) / np.maximum(np.abs(want), floor)
-    same = (got == want) | (np.isnan(got) & np.isnan(want))
-    return float(np.max(np.where(same, 0, np.where(np.isnan(error), np.inf, error))))
 
 
 @pytest.mark.parametrize("name", SHAPES)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -169,16 +167,8 @@ def test_check_grads() -> None:
         check_grads(wrong, (1.0,), 1, modes=["backward"])
 
 
-@pytest.fixture
-def small_heap() -> Iterator[None]:
-    """The collector sees only what is made from here on: looking for leaks walks through all there is after every trace."""
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
-
-
-def test_leaks_are_found(small_heap: None) -> None:
+@pytest.mark.usefixtures("small_heap")
+def test_leaks_are_found() -> None:
     saved: list[Any] = []
 
     def leaky(x: Any) -> Any:

@@ -30,7 +30,8 @@ reference interpreter NumPy calls, and both give the same bits on every target. 
 Errors are in units in the last place of the result: the bound, and the largest seen on edge values, {single} float32 arguments or more
 (against float64) and {double} float64 arguments or more (against multiple precision). float16, bfloat16 and float8 arguments are
 computed in float32 and rounded. Signed zeros, infinities, NaN and subnormal numbers are respected; normal arguments make nothing subnormal
-on the way, which would take a hundred times longer. Operations: of one float32 value, the rare paths counted.
+on the way, which would take a hundred times longer. Operations: of one float32 value, the rare
+paths counted, but sin, cos and tan of large arguments, which are called.
 
 | function | float32 bound | measured | float64 bound | measured | operations |
 |---|---|---|---|---|---|

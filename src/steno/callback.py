@@ -13,6 +13,7 @@ from steno.core.aval import is_value, typeof
 from steno.core.interpret import to_array, to_ndarray
 from steno.core.op import check_operands
 from steno.core.record import record
+from steno.core.sizes import UnknownSize
 from steno.ops import host
 from steno.tree_util import tree_flatten, tree_leaves, tree_unflatten
 
@@ -72,7 +73,7 @@ def _result_types(name: str, result_shape_dtypes: Any) -> tuple[tuple[ShapedArra
             raise TypeError(f"{name}: result_shape_dtypes: no array has the dtype {dtype} of leaf {k}")
         if dtypes.canonical(dtype) != dtype:
             raise ValueError(f"{name}: result_shape_dtypes cannot specify 64-bit types while jax_enable_x64 is off, got {dtype}")
-        avals.append(ShapedArray(tuple(map(int, shape)), dtype))
+        avals.append(ShapedArray(tuple(n if isinstance(n, UnknownSize) else int(n) for n in shape), dtype))
     return tuple(avals), tree
 
 

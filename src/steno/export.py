@@ -1,6 +1,7 @@
 """Programs that outlive the process: `export(jit(f))(*args)` traces, `serialize()` gives bytes, `deserialize` the program again.
 
-What is kept is the jaxpr with its constants; machine code is made where it runs. Functions with derivatives or batching rules of their own
+What is kept is the jaxpr with its constants; machine code is made where it runs. Shapes may be symbolic (`symbolic_shape`): a call finds
+the sizes from its arguments, and is compiled for them when they first occur. Functions with derivatives or batching rules of their own
 are replaced by what they compute, so that derivatives are exported on request: `serialize(vjp_order=1)`."""
 
 from __future__ import annotations
@@ -20,8 +21,23 @@ from steno.core.interpret import expansion, to_array
 from steno.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, eval_jaxpr, literal_value
 from steno.core.on_demand import on_demand
 from steno.core.record import record
+from steno.core.symbolic import (
+    DimExpr,
+    SymbolicScope as SymbolicScope,
+    is_symbolic_dim as is_symbolic_dim,
+    made,
+    symbolic_dim_bounds as symbolic_dim_bounds,
+    symbolic_shape as symbolic_shape,
+)
 from steno.core.trace import trace_to_jaxpr
 from steno.derivatives import vjp
+from steno.refinement import (
+    argument_names,
+    evaluate,
+    scope_of,
+    solve,
+    symbolic_args_specs as symbolic_args_specs,
+)
 from steno.stages import ShapeDtypeStruct
 from steno.transforms.rules import is_differentiable
 from steno.tree_util import PyTreeDef, tree_flatten, tree_structure, tree_unflatten
@@ -29,6 +45,7 @@ from steno.tree_util import PyTreeDef, tree_flatten, tree_structure, tree_unflat
 minimum_supported_calling_convention_version = 1
 maximum_supported_calling_convention_version = 1
 _MAGIC: Final = b"steno.export.1\n"
+_SOLVED_LIMIT: Final = 4096
 _REPLACED: Final = frozenset(("custom_jvp_call", "custom_vjp_call", "custom_vmap_call", "custom_lin"))
 
 
@@ -60,6 +77,11 @@ class Exported:
         self.fun_name, self.jaxpr, self.in_tree, self.out_tree = name, closed, in_tree, out_tree
         self.disabled_safety_checks = tuple(checks)
         self._derivative = derivative
+        self._names = argument_names(in_tree)
+        self._scope = scope_of(name, closed.in_avals, self._names)
+        if self._scope is not None:
+            solve(name, [a.shape for a in closed.in_avals], None, self._names)
+        self._solved: dict[Any, dict[str, Any]] = {}
         self._call = jit(self._evaluate)
 
     @property
@@ -89,20 +111,35 @@ class Exported:
         raise NotImplementedError("Exported.mlir_module: steno has no MLIR; the program is the jaxpr `exported.jaxpr`")
 
     def _evaluate(self, *leaves: Any) -> list[Any]:
-        return eval_jaxpr(self.jaxpr.jaxpr, self.jaxpr.consts, *leaves)
+        if self._scope is None:
+            return eval_jaxpr(self.jaxpr.jaxpr, self.jaxpr.consts, *leaves)
+        return evaluate(self.jaxpr.jaxpr, self.jaxpr.consts, leaves, self._sizes(tuple(typeof(x).shape for x in leaves)))
+
+    def _sizes(self, shapes: tuple[tuple[Any, ...], ...]) -> dict[str, Any]:
+        """The variables' values for arguments of these shapes."""
+        found = self._solved.get(shapes)
+        if found is None:
+            if len(self._solved) >= _SOLVED_LIMIT:
+                self._solved.clear()
+            found = self._solved[shapes] = solve(self.fun_name, [a.shape for a in self.jaxpr.in_avals], shapes, self._names)
+        return found
 
     def call(self, *args: Any, **kwargs: Any) -> Any:
-        """The function. ValueError for arguments of other types or another structure than it was exported for."""
+        """The function. ValueError for arguments of other types or another structure than it was exported for, and for shapes that symbolic
+        ones cannot be."""
         leaves, tree = tree_flatten((args, kwargs))
         if tree != self.in_tree:
             raise ValueError(f"{self.fun_name}: it was exported for arguments of the structure {self.in_tree}, and is called with {tree}")
         for k, (x, wanted) in enumerate(zip(leaves, self.jaxpr.in_avals, strict=True)):
             got = typeof(x)
-            if (got.shape, got.dtype) != (wanted.shape, wanted.dtype):
+            fits = got.ndim == wanted.ndim if self._scope is not None else got.shape == wanted.shape
+            if not fits or got.dtype != wanted.dtype:
                 raise ValueError(
                     f"{self.fun_name}: argument {k} of the flat arguments is of type {got.str_short()}, and it was exported for "
                     f"{wanted.str_short()}"
                 )
+        if self._scope is not None:
+            self._sizes(tuple(typeof(x).shape for x in leaves))  # so that what does not fit is said of the call, and not of the program
         return tree_unflatten(self.out_tree, self._call(*leaves))
 
     def has_vjp(self) -> bool:
@@ -150,6 +187,8 @@ def export(
         raise NotImplementedError(f"export: programs are for the platform cpu, got platforms={tuple(platforms)}")
 
     def exporter(*args: Any, **kwargs: Any) -> Exported:
+        shaped, tree = tree_flatten((args, kwargs))
+        scope_of(fun_jit.__name__, shaped, argument_names(tree))
         traced = fun_jit.trace(*args, **kwargs)
         return exported(traced.fun_name, traced.jaxpr, traced.in_tree, traced.out_tree, disabled_checks)
 
@@ -225,6 +264,10 @@ def _aval(shape: tuple[int, ...], dtype: Any, weak_type: bool) -> ShapedArray:
     return ShapedArray(shape, dtype, weak_type)
 
 
+def _dimension(scope: SymbolicScope, terms: Any) -> Any:
+    return made(scope, terms)
+
+
 def _array(value: np.ndarray, aval: ShapedArray) -> ArrayImpl:
     return to_array(value, aval)
 
@@ -272,6 +315,10 @@ class _Pickler(pickle.Pickler):
             return _array, (np.asarray(x._value), x.aval)
         if kind is TypedScalar:
             return TypedScalar, (x.value, x.aval)
+        if kind is DimExpr:
+            return _dimension, (x.scope, x.terms)
+        if kind is SymbolicScope:
+            return SymbolicScope, ([c.text for c in x.constraints],)
         if callable(x) and not isinstance(x, type) and not (getattr(x, "__module__", None) or "").startswith(_TRUSTED):
             raise NotImplementedError(f"Exported.serialize: the program holds the Python function {x!r}, which cannot be kept in bytes")
         return NotImplemented
@@ -299,7 +346,9 @@ class _Unpickler(pickle.Unpickler):
         raise pickle.UnpicklingError(f"deserialize: the bytes name {module}.{name}, which is no part of a program")
 
 
-_CLASSES: Final = frozenset((("collections", "OrderedDict"), *((__name__, f.__name__) for f in (_literal, _aval, _array, _program))))
+_CLASSES: Final = frozenset(
+    (("collections", "OrderedDict"), *((__name__, f.__name__) for f in (_literal, _aval, _array, _dimension, _program)))
+)
 _OWN: Final = (["steno", "core"], ["steno", "ops"], ["steno", "lax"], ["steno", "transforms"], ["steno", "_native"])
 _NUMPY: Final = frozenset(
     ("dtype", "ndarray", "_reconstruct", "_frombuffer", "scalar", *dir(np.dtypes), *(t.__name__ for t in np.sctypeDict.values()),

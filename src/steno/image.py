@@ -162,8 +162,13 @@ def resize(
     axes = tuple(d for d in range(x.ndim) if x.shape[d] != sizes[d])
     if not axes or 0 in sizes:
         return x if not axes else jnp.zeros(sizes, x.dtype)
-    scales = [np.float32(sizes[d] / x.shape[d]) if dtypes.itemsize_bits(x.dtype) < 64 else sizes[d] / x.shape[d] for d in axes]
+    scales = [_ratio(sizes[d], x.shape[d], dtypes.itemsize_bits(x.dtype) < 64) for d in axes]
     return _resampled(x, scales, [0.0] * len(axes), sizes, axes, chosen, antialias, precision)
+
+
+def _ratio(m: Any, n: Any, narrow: bool) -> Any:
+    scale = m / n
+    return np.float32(scale) if narrow and isinstance(scale, float) else scale
 
 
 def scale_and_translate(

@@ -10,6 +10,7 @@ import numpy as np
 from steno import lax, numpy as jnp
 from steno.core import dtypes
 from steno.core.errors import ConcretizationTypeError
+from steno.core.sizes import UnknownSize, max_size
 from steno.numpy.operands import Tracer, as_array, convert
 from steno.numpy.reductions import highest, lowest
 
@@ -39,15 +40,17 @@ def _segments(
         if isinstance(ids, Tracer) and ids.to_concrete_value() is None:
             raise ConcretizationTypeError(ids, f"{fun}: give num_segments where the ids are traced: the result's shape depends on it.")
         num_segments = int(np.max(np.asarray(ids), initial=-1)) + 1
-    n = int(num_segments)
+    n = num_segments if isinstance(num_segments, UnknownSize) else int(num_segments)
     if n < 0:
         raise ValueError(f"{fun}: num_segments must not be negative, got {n}")
     rest = x.shape[ids.ndim :]
     dtype = x.aval.dtype
     x = lax.reshape(x, (ids.size, *rest))
     ids = lax.reshape(ids, (ids.size,))
-    buckets = 1 if bucket_size is None else max(-(-ids.size // int(bucket_size)), 1)
+    buckets = 1 if bucket_size is None else max_size(-(-ids.size // int(bucket_size)), 1)
     init = lax.full((n * buckets, *rest), start(dtype), dtype)
+    if isinstance(buckets, UnknownSize):
+        raise NotImplementedError(f"{fun}: bucket_size needs a known number of rows, got {ids.size}")
     if buckets > 1:  # each bucket of data has its own row of segments: shorter sums lose less
         bucket = lax.div(lax.iota(dtypes.int32, ids.size), np.int32(bucket_size))
         ids = convert(ids, dtypes.int32)

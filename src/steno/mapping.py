@@ -12,6 +12,7 @@ from steno.core.aval import typeof
 from steno.core.boundary import boundary
 from steno.core.names import VMAP, named
 from steno.core.pytree import broadcast_prefix, check_prefix
+from steno.core.sizes import size_of
 from steno.derivatives import check_callable
 from steno.tracing import argument_names, check_references
 from steno.transforms.batching import batch_flat
@@ -167,7 +168,7 @@ def _mapped_size(
     """The size of the mapped axis. ValueError, listing each argument's path and size, if they differ, or if nothing tells it."""
     sizes = [x.shape[d] for x, d in zip(values, dims, strict=True) if d is not None]
     if given is not None and all(n == given for n in sizes):
-        return int(given)
+        return size_of(given)
     if given is None and sizes and all(n == sizes[0] for n in sizes):
         return sizes[0]
     if not values:

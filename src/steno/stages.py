@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import operator
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, final, runtime_checkable
@@ -17,6 +16,7 @@ from steno.core.config import config
 from steno.core.jaxpr import ClosedJaxpr, Jaxpr, open_jaxpr, subjaxprs
 from steno.core.record import field, record
 from steno.core.refs import AbstractRef
+from steno.core.sizes import size_of
 from steno.core.trace import Tracer
 from steno.places import CPU, SingleDeviceSharding
 from steno.tracing import argument_avals, argument_names
@@ -110,9 +110,9 @@ class ShapeDtypeStruct(HasShape):
 shape_only[ShapeDtypeStruct] = lambda x: x.aval
 
 
-def _dimension(n: Any) -> int:
+def _dimension(n: Any) -> Any:
     try:
-        return operator.index(n)
+        return size_of(n)
     except TypeError:
         raise TypeError(f"ShapeDtypeStruct: shapes must be sequences of integers, got the dimension {n!r} of type {type(n)}") from None
 

@@ -19,6 +19,7 @@ from steno.core.dtypes import float0
 from steno.core.interpret import to_array, to_ndarray
 from steno.core.jaxpr import ClosedJaxpr, Var, dce_jaxpr
 from steno.core.op import Op
+from steno.core.sizes import UnknownSize
 from steno.core.trace import Tracer, escaped
 from steno.ir.kinds import Map
 from steno.transforms.discharge import stateful, takes_refs
@@ -108,6 +109,12 @@ def compile(program: ClosedJaxpr, *, donated: frozenset[int] = frozenset(), opti
     """A `CpuExecutable`, or, where references to mutable arrays go in or come out, a `StatefulExecutable`. `donated`: positions of the
     inputs whose memory results may take over. `options`: compiler options, a tuple of pairs. `quick`: of a single op. ValueError for
     effects that a compiled program cannot have, UnexpectedTracerError for tracers among its constants."""
+    for a in (*program.in_avals, *program.out_avals):
+        if any(isinstance(n, UnknownSize) for n in a.shape):
+            raise NotImplementedError(
+                f"a program with an array of type {a.str_short()} cannot run: programs of symbolic shapes are exported (export.export), "
+                "and run when the Exported is called with arrays"
+            )
     if takes_refs(program) or stateful(program):
         return compile_stateful(functools.partial(compile, options=options, quick=quick), program, donated)
     kept = [a.dtype != float0 for a in program.out_avals]

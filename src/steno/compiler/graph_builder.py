@@ -5,19 +5,43 @@ Nodes are interned by (op, parameters, operands): two equal equations are one no
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
 
 from steno._native import ShapedArray
 from steno.compiler.graph import Choose, Constant, Graph, Input, Node, Repeat, Value, alive, hands_on
 from steno.compiler.hoist import hoist
+from steno.compiler.materialize import node_cost
 from steno.compiler.order import updates_last
+from steno.compiler.points import MOST_ELEMENTS
 from steno.compiler.small_products import inlined
 from steno.core.interpret import expansion
 from steno.core.jaxpr import ClosedJaxpr, Literal, Var
 from steno.core.op import MissingRule, Op
 from steno.core.trace import trace_to_jaxpr
+from steno.ir.expr import Builder, Scalar
+from steno.ir.index import Index
 from steno.ir.kinds import Branch, Contract, Host, Library, Map, Scan, While
+
+SELECTED, NESTED = 48, 3
+"""Operations of all branches together that are done rather than called, and levels of branches in branches (each is looked at twice)."""
+
+
+def _equations(closed: ClosedJaxpr, levels: int) -> float:
+    """How many there are, those of nested programs included; infinitely many with loops or more levels."""
+    total = 0.0
+    for e in closed.jaxpr.eqns:
+        total += 1
+        if e.op.subprograms is not None:
+            if not levels or e.op.name not in ("jit", "cond"):
+                return math.inf
+            total += sum(_equations(c, levels - 1) for c in e.op.subprograms(e.params))
+        if total > SELECTED:
+            return math.inf
+    return total
 
 
 def to_graph(closed: ClosedJaxpr, fast: bool = False) -> Graph:
@@ -90,6 +114,8 @@ class _GraphBuilder:
         cost_key = None
         if key is not None:
             cost_key = (op, key[1], tuple((a.dtype, a.ndim == 0) for a in avals_in), tuple(a.dtype for a in avals_out))
+        if isinstance(kind, Branch) and (chosen := self.selected(kind, operands)) is not None:
+            return chosen
         if isinstance(kind, Contract):
             kind = inlined(Contract(kind.dimension_numbers, kind.compute, self.fast), operands, avals_out[0])
         made: Any = kind
@@ -138,6 +164,34 @@ class _GraphBuilder:
         body, nodes, values = hoist(body, outside, length)
         self.nodes += nodes
         return Repeat(cond, body, cond_consts, consts, carries, length, reverse), operands + captures + values
+
+    def selected(self, kind: Branch, operands: list[Value]) -> list[Value] | None:
+        """The results of all branches, each element chosen, where that is less work than a call of a branch: a few elements by a few
+        operations of scalar code, which can then be part of other scalar code. Else None."""
+        index, *shared = operands
+        if index.shape or sum(_equations(c, NESTED) for c in kind.branches) > SELECTED:
+            return None
+        trials = [_GraphBuilder([], self.fast).graph(c, False) for c in kind.branches]
+        if not all(isinstance(n.kind, Map) and all(v.size <= MOST_ELEMENTS for v in n.results) for g in trials for n in g.nodes):
+            return None
+        if sum(node_cost(n) * n.results[0].size for g in trials for n in g.nodes) > SELECTED:
+            return None
+        results = [self.run_closed(c, shared) for c in kind.branches]
+        chosen = results[0]
+        for k, branch in enumerate(results[1:], 1):
+            chosen = [x if x is y else self.select(index, k, x, y) for x, y in zip(chosen, branch, strict=True)]
+        return chosen
+
+    def select(self, index: Value, least: int, x: Value, y: Value) -> Value:
+        """y where `index` is `least` or more, else x."""
+
+        def body(b: Builder, indices: Sequence[Index], reads: Sequence[Any]) -> Scalar:
+            i, x, y = reads
+            return b.select(b.ge(i(()), b.const(least, np.dtype("int32"))), y(indices), x(indices))
+
+        node = Node("select_n", Map(body, flat=True), (index, x, y), [x.aval])
+        self.nodes.append(node)
+        return node.results[0]
 
     def _inline(self, op: Op, operands: list[Value], params: dict[str, Any]) -> Sequence[Value]:
         if op.expand is not None:

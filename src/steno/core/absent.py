@@ -9,7 +9,6 @@ _XLA = "it is about XLA, which steno does not use"
 _DEVICES = "it is about several machines or kinds of devices, and there is one CPU"
 _ACCELERATOR = "it is about GPUs or TPUs"
 _INSIDE = "it is a part of the inside of JAX's transformations, which steno's are built without"
-_SYMBOLIC = "shapes with unknown dimensions are not supported"
 _FFI = "functions of shared libraries are not called from compiled programs; pure_callback calls Python functions"
 _PROFILE = "the format of XLA's profiler is not written or read; start_trace and stop_trace write a Chrome trace"
 _MADE = "it is a function made of other ops"
@@ -68,9 +67,6 @@ _BY_REASON: Final[dict[str, dict[str, str]]] = {
         "debug": "DebugEffect OrderedDebugEffect",
         "custom_derivatives": "remat_opt_p",
         "ad_checkpoint": "checkpoint_name_fwd",
-    },
-    _SYMBOLIC: {
-        "export": "SymbolicScope is_symbolic_dim symbolic_args_specs symbolic_dim_bounds symbolic_shape",
     },
     _FFI: {
         "": "ffi",
@@ -139,7 +135,7 @@ DIFFERENCES: Final[dict[str, str]] = {
     "distributed.initialize": "there is one process: a greater `num_processes` is refused",
     "experimental.layout.Layout": "axes lie in memory in the order of C: others are refused",
     "experimental.sparse.sparsify": "`use_tracer=True` is refused, and so are ops whose result is not sparse",
-    "export.export": "programs are for the CPU, of known shapes; `mlir_module` is refused",
+    "export.export": "programs are for the CPU; `mlir_module` is refused; symbolic shapes are compiled for the sizes of each call",
     "lax.approx_max_k": "exact; the whole axis, in order, with `aggregate_to_topk=False`",
     "lax.approx_min_k": "exact; the whole axis, in order, with `aggregate_to_topk=False`",
     "lax.composite": "its calls are those of a jitted function of that name, and have derivatives",

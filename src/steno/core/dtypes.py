@@ -13,6 +13,7 @@ import numpy as np
 
 from steno.core.config import config
 from steno.core.errors import TypePromotionError
+from steno.core.sizes import UnknownSize
 
 bool_: Final = np.dtype(bool)
 int2: Final = np.dtype(ml_dtypes.int2)
@@ -498,6 +499,8 @@ def type_of_operand(x: Any) -> tuple[Any, bool]:
         return dtype, bool(getattr(x, "weak_type", False))
     if isinstance(x, bool | int | float | complex):
         return scalar_dtype(x), not isinstance(x, bool)
+    if isinstance(x, UnknownSize):
+        return default_int(), True
     return as_dtype(x), False
 
 

@@ -98,7 +98,7 @@ class TypePromotionError(ValueError):
 
 
 class InconclusiveDimensionOperation(Exception):
-    """A comparison of unknown dimensions: never raised, since dimensions are known."""
+    """What a comparison of symbolic dimensions (`export.symbolic_shape`) says depends on their values."""
 
 
 class JaxprTypeError(TypeError):

@@ -7,11 +7,11 @@ from typing import Any, final
 from steno._native import ShapedArray
 from steno.core.jaxpr import Atom as Atom
 from steno.core.refs import AbstractRef
+from steno.core.sizes import max_size as max_dim, min_size as min_dim
 from steno.core.trace import ensure_compile_time_eval as eval_context
 
 Value = Any
 ParamDict = dict[str, Any]
-max_dim, min_dim = max, min
 
 
 class _AllTypes(type):

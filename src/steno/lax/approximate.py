@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import operator
-
 from steno.core import dtypes
+from steno.core.sizes import size_of
 from steno.lax.elementwise import neg
 from steno.lax.operands import Array, ArrayLike, as_array, canonical_axis
 from steno.lax.reductions import top_k
@@ -39,7 +38,7 @@ def approx_min_k(
 
 
 def _extreme(fun: str, operand: ArrayLike, k: int, dimension: int, recall: float, aggregate: bool, least: bool) -> list[Array]:
-    x, k = as_array(fun, operand), operator.index(k)
+    x, k = as_array(fun, operand), size_of(k)
     if not dtypes.is_float(x.dtype):
         raise ValueError(f"{fun}: the operand must be a floating type, got {dtypes.name(x.dtype)}")
     if not x.ndim:

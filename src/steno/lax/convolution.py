@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from steno.core.sizes import UnknownSize
 from steno.lax.contraction import PrecisionLike, canonical_precision, dot_general
 from steno.lax.operands import Array, ArrayLike, DTypeLike, Shape, as_operand, check_dtype, integers
 from steno.lax.shape import reshape, rev, transpose
@@ -72,9 +73,13 @@ def _per_axis(name: str, given: Sequence[int] | None, rank: int) -> Shape:
     return out
 
 
+def _width(n: Any) -> Any:
+    return n if isinstance(n, UnknownSize) else int(n)
+
+
 def _pairs(fun: str, padding: Any, rank: int) -> tuple[tuple[int, int], ...]:
     try:
-        pads = tuple((int(low), int(high)) for low, high in padding)
+        pads = tuple((_width(low), _width(high)) for low, high in padding)
     except (TypeError, ValueError):
         raise ValueError(f"padding argument to {fun} should be a string or a sequence of (low, high) pairs, got {padding}") from None
     if len(pads) != rank:

@@ -11,6 +11,7 @@ import numpy as np
 from steno._native import ArrayImpl, ShapedArray
 from steno.core import dtypes
 from steno.core.aval import TypedScalar, scalar_aval
+from steno.core.sizes import UnknownSize
 from steno.core.trace import Tracer, trace_to_jaxpr
 from steno.lax import records as p
 from steno.lax.elementwise import add, lt, select
@@ -58,9 +59,12 @@ def _wrap(i: Any, n: int, allow: bool) -> Any:
     dtype = i.aval.dtype
     if not allow or dtypes.kind(dtype) == "u":
         return i
-    if type(i) is TypedScalar:
+    if type(i) is TypedScalar and (i.value >= 0 or not isinstance(n, UnknownSize)):
         k = int(i.value)
         return TypedScalar(dtype.type(k + n), scalar_aval(dtype)) if k < 0 and not _does_not_fit(k + n, dtype) else i
+    if isinstance(n, UnknownSize):
+        zero, size = TypedScalar(dtype.type(0), scalar_aval(dtype)), convert(as_operand("an index", n), dtype)
+        return select(lt(i, zero), add(i, size), i)
     if _does_not_fit(n, dtype):
         i = convert(i, dtypes.default_int())
         dtype = i.aval.dtype

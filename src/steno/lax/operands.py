@@ -13,6 +13,7 @@ from steno.core import dtypes
 from steno.core.aval import TypedScalar, scalar_aval, scalar_value, typed_scalar, typeof
 from steno.core.errors import ConcretizationTypeError
 from steno.core.op import Op
+from steno.core.sizes import UnknownSize, is_size, size_of
 from steno.core.trace import JitTracer, Tracer, bad_shape
 from steno.lax import records as p
 
@@ -121,6 +122,8 @@ def integers(fun: str, what: str, xs: Sequence[Any], wrong: Callable[[Any, str],
     try:
         return tuple(operator.index(x) for x in xs)
     except TypeError:
+        if any(isinstance(x, UnknownSize) for x in xs) and all(map(is_size, xs)):
+            return tuple(map(size_of, xs))
         if wrong is not None:
             raise wrong(xs, f"({what} of {fun})") from None
         traced = next((x for x in xs if isinstance(x, Tracer)), None)
@@ -131,7 +134,7 @@ def integers(fun: str, what: str, xs: Sequence[Any], wrong: Callable[[Any, str],
 
 def shape_argument(fun: str, shape: Any) -> Shape:
     """An int or a sequence of ints, none negative. TypeError if not."""
-    if isinstance(shape, int | np.integer):
+    if isinstance(shape, int | np.integer | UnknownSize):
         shape = (shape,)
     if isinstance(shape, Tracer) or not hasattr(shape, "__iter__") or isinstance(shape, str):
         raise bad_shape(shape, f"(shape of {fun})")

@@ -15,6 +15,7 @@ from steno.core.config import config
 from steno.core.interpret import to_ndarray
 from steno.core.jaxpr import ClosedJaxpr
 from steno.core.pytree import tree_flatten, tree_unflatten
+from steno.core.sizes import size_of, surely
 from steno.core.trace import Tracer, trace_to_jaxpr
 from steno.lax import elementwise as e, records as p
 from steno.lax.operands import Array, ArrayLike, DTypeLike, Shape, as_array, as_operand, canonical_axis, check_dtype, convert, integers
@@ -212,7 +213,7 @@ def top_k(operand: ArrayLike, k: int, *, axis: int = -1, is_stable: bool = True)
     [Array([5, 3], dtype=int32), Array([1, 2], dtype=int32)]
     """
     x = as_array("top_k", operand)
-    k = operator.index(k)
+    k = size_of(k)
     if k < 0:
         raise ValueError(f"top_k: k must not be negative, got {k}")
     if dtypes.is_complex(x.dtype):
@@ -220,7 +221,7 @@ def top_k(operand: ArrayLike, k: int, *, axis: int = -1, is_stable: bool = True)
     if not x.ndim:
         raise TypeError("top_k: a scalar has no axis")
     axis = canonical_axis(axis, x.ndim)
-    if x.shape[axis] > _GREATEST:
+    if surely(lambda: x.shape[axis] > _GREATEST):
         raise ValueError(f"top_k returns int32 indices, which will overflow along an axis of size {x.shape[axis]}")
     if k > x.shape[axis]:
         raise ValueError(f"top_k: k must be no larger than the size of the axis, got k={k} for shape {x.shape} and axis {axis}")

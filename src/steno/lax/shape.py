@@ -13,6 +13,7 @@ from steno.core import dtypes
 from steno.core.aval import TypedScalar, scalar_aval, scalar_value, typeof
 from steno.core.pytree import tree_flatten, tree_unflatten
 from steno.core.refs import is_ref
+from steno.core.sizes import UnknownSize
 from steno.core.trace import Tracer, bad_shape
 from steno.device import device_put, placed_like
 from steno.lax import records as p
@@ -36,7 +37,8 @@ def broadcast_shapes(*shapes: Sequence[int]) -> Shape:
     sizes."""
     if not shapes:
         return ()
-    given = [(s,) if isinstance(s, int | np.integer) else integers("broadcast_shapes", "shape", tuple(s), bad_shape) for s in shapes]
+    sized = int | np.integer | UnknownSize
+    given = [(s,) if isinstance(s, sized) else integers("broadcast_shapes", "shape", tuple(s), bad_shape) for s in shapes]
     rank = max(map(len, given))
     out = []
     for sizes in zip(*((1,) * (rank - len(s)) + s for s in given), strict=True):
@@ -85,7 +87,7 @@ def broadcast_like(arr: ArrayLike, like_arr: ArrayLike) -> Array:
 def reshape(operand: ArrayLike, new_sizes: Any, dimensions: Sequence[int] | None = None, *, out_sharding: Any = None) -> Array:
     """The elements in row-major order (of the axes permuted by `dimensions`), in another shape of the same size."""
     x = as_array("reshape", operand)
-    if isinstance(new_sizes, int | np.integer):
+    if isinstance(new_sizes, int | np.integer | UnknownSize):
         new_sizes = (new_sizes,)
     elif not hasattr(new_sizes, "__iter__"):
         raise bad_shape(new_sizes, "(new_sizes of reshape)")
@@ -302,6 +304,8 @@ def optimization_barrier(operand: Any, /) -> Any:
 def shape_as_value(shape: Sequence[int]) -> Array:
     """A shape as an int32 vector."""
     sizes = shape_argument("shape_as_value", shape)
+    if any(isinstance(n, UnknownSize) for n in sizes):
+        return stack([convert(as_operand("shape_as_value", n), dtypes.int32) for n in sizes])
     return np.asarray(sizes, np.int32)
 
 

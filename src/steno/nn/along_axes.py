@@ -15,6 +15,7 @@ from steno.api import jit
 from steno.core import dtypes
 from steno.core.config import config
 from steno.core.errors import ConcretizationTypeError
+from steno.core.sizes import size_of, surely
 from steno.core.trace import Tracer
 from steno.custom_derivatives import custom_jvp
 from steno.nn.activations import sigmoid
@@ -207,14 +208,14 @@ def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1, out_
     x = jnp.asarray(x)
     if dtypes.kind(x.dtype) not in "biu":
         warnings.warn(f"one_hot: x should hold integers, got dtype {dtypes.name(x.dtype)}", DeprecationWarning, stacklevel=2)
-    n = operator.index(num_classes)
+    n = size_of(num_classes)
     d = dtypes.default_float() if dtype is None else check_dtype(dtype, "one_hot")
     return _one_hot(x, num_classes=n, dtype=d, axis=canonical_axis(axis, x.ndim + 1))
 
 
 @functools.partial(jit, static_argnames=("num_classes", "dtype", "axis"))
 def _one_hot(x: Array, *, num_classes: int, dtype: Any, axis: int) -> Array:
-    if dtypes.is_integer(x.dtype) and num_classes - 1 > dtypes.iinfo(x.dtype).max:
+    if dtypes.is_integer(x.dtype) and surely(lambda: num_classes - 1 > dtypes.iinfo(x.dtype).max):
         x = x.astype(dtypes.int32)  # positions must not wrap
     shape = tuple(num_classes if k == axis else 1 for k in range(x.ndim + 1))
     return lax.convert_element_type(jnp.expand_dims(x, axis) == lax.broadcasted_iota(x.dtype, shape, axis), dtype)

@@ -17,6 +17,7 @@ from steno.core.aval import ShapedArray, TypedScalar, scalar_value, typeof
 from steno.core.errors import ConcretizationTypeError
 from steno.core.op import OPS
 from steno.core.pytree import tree_leaves
+from steno.core.sizes import UnknownSize, is_size, size_of, slice_length
 from steno.device import device_put, placed_like, reshard
 from steno.lax import records as p
 from steno.numpy.operands import (
@@ -511,6 +512,8 @@ def _arange(start: Any, stop: Any, step: Any, d: Any) -> Array:
         d = dtypes.result_type(*given)
     if d == dtypes.bool_:
         raise TypeError("arange: expected a numeric dtype, got bool")
+    if any(isinstance(x, UnknownSize) for x in given):
+        return _unknown_arange(*((0, start) if stop is None else (start, stop)), 1 if step is None else step, d)
     host = [None if x is None else np.asarray(x)[()] for x in (start, stop, step)]
     begin, end, by = host
     if end is None:
@@ -539,6 +542,23 @@ def _arange(start: Any, stop: Any, step: Any, d: Any) -> Array:
         return ramp if values.size == 0 or dtypes.itemsize_bits(d) >= 16 else asarray(values.astype(d))
     ramp = lax.mul(convert(float(by) if not exact else by, d), lax.iota(d, n))
     return lax.add(convert(float(begin) if not exact else begin, d), ramp)
+
+
+def _unknown_arange(begin: Any, end: Any, by: Any, d: Any) -> Array:
+    """Where sizes are unknown."""
+    for name, x in (("start", begin), ("stop", end), ("step", by)):
+        if x is not None and not is_size(x):
+            raise ValueError(f"arange: with symbolic dimensions all arguments must be integers, got {name}={x}")
+    begin, end = size_of(0 if begin is None else begin), size_of(end)
+    by = size_of(by)
+    if by == 0:
+        raise ZeroDivisionError("arange: step must not be 0")
+    ramp = lax.iota(d, slice_length(begin, end, by))
+    if by != 1:
+        ramp = lax.mul(ramp, convert(by, d))
+    if type(begin) is not int or begin:
+        ramp = lax.add(ramp, convert(begin, d))
+    return ramp
 
 
 def linspace(

@@ -14,7 +14,8 @@ import numpy as np
 
 from steno import lax
 from steno.core import dtypes
-from steno.core.aval import TypedScalar, typed_scalar
+from steno.core.aval import typed_scalar
+from steno.core.sizes import UnknownSize
 from steno.lax import records as p
 from steno.numpy.operands import (
     PYTHON_SCALARS,
@@ -43,8 +44,10 @@ from steno.numpy.operands import (
 )
 
 
-def const(value: Any, dtype: Any) -> TypedScalar:
+def const(value: Any, dtype: Any) -> Any:
     """A weakly typed scalar of a dtype."""
+    if isinstance(value, UnknownSize):
+        return convert(value, dtype, True)
     return typed_scalar(value, dtype, True)
 
 

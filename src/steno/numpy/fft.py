@@ -11,8 +11,10 @@ import numpy as np
 
 from steno import lax
 from steno.core import dtypes
+from steno.core.sizes import UnknownSize
 from steno.lax import records as p
 from steno.lax.fourier import FftType, fft as _transform
+from steno.numpy import elementwise as e
 from steno.numpy.creation import laid_out
 from steno.numpy.elementwise import conj, const
 from steno.numpy.manipulation import moveaxis, roll
@@ -95,8 +97,9 @@ def _scale(norm: str | None, kind: FftType, count: int) -> float:
     if not count or norm in (None, "backward"):
         return 1.0
     if norm == "ortho":
-        return 1 / math.sqrt(count) if kind in _FORWARD else math.sqrt(count)
-    return 1 / count if kind in _FORWARD else float(count)
+        root = e.sqrt(count) if isinstance(count, UnknownSize) else math.sqrt(count)
+        return 1 / root if kind in _FORWARD else root
+    return 1 / count if kind in _FORWARD else count
 
 
 def _one(fun: str, kind: FftType, a: ArrayLike, n: int | None, axis: Any, norm: str | None) -> Array:

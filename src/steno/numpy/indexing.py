@@ -23,10 +23,11 @@ from steno.core.aval import TypedScalar, scalar_aval
 from steno.core.config import config
 from steno.core.errors import NonConcreteBooleanIndexError
 from steno.core.record import record
+from steno.core.sizes import UnknownSize, extent, max_size, size_of, slice_bounds, slice_length, surely
 from steno.core.trace import JitTracer
 from steno.lax import records as p
 from steno.numpy import elementwise as e
-from steno.numpy.operands import Array, ArrayImpl, Shape, Tracer, broadcast_shapes, broadcast_to, convert, from_host
+from steno.numpy.operands import Array, ArrayImpl, Shape, Tracer, as_array, broadcast_shapes, broadcast_to, convert, from_host
 
 
 @final
@@ -42,6 +43,8 @@ class Slice:
     start: int
     size: int
     step: int
+    limit: int | None = None
+    """The bound itself of a slice forwards, where sizes are unknown: how many positions it leaves is written otherwise then."""
 
 
 @final
@@ -228,13 +231,28 @@ def _slice(s: slice, axis: int, n: int, position: int) -> Slice:
             "What to write instead: x[jax.ds(start, size)], lax.dynamic_slice(x, starts, sizes), or lax.dynamic_update_slice to write.\n"
             f"{traced._origin()}"
         )
-    start, stop, step = slice(*(None if v is None else operator.index(v) for v in parts)).indices(n)
+    try:
+        start, stop, step = slice(*(None if v is None else operator.index(v) for v in parts)).indices(n)
+    except TypeError:
+        if any(isinstance(v, UnknownSize) for v in (*parts, n)):
+            return _slice_of_unknown(s, axis, n)
+        raise
     size = len(range(start, stop, step))
     return Slice(axis, start if size else 0, size, step if size > 1 else 1)
 
 
+def _slice_of_unknown(s: slice, axis: int, n: Any) -> Slice:
+    start, stop, step = slice_bounds(s, n)
+    return Slice(axis, start, slice_length(start, stop, step), step, max_size(start, stop) if step > 0 else None)
+
+
+def _within(i: Any, n: Any) -> bool:
+    """Whether a position is known to be on an axis."""
+    return 0 <= i < n if type(n) is int and type(i) is int else surely(lambda: 0 <= i < n)
+
+
 def _point(i: int, axis: int, n: int, wrap: bool) -> Point:
-    if n == 0 or (config._state.check_static_indices and not -n <= i < n):
+    if n == 0 or (config._state.check_static_indices and not surely(lambda: -n <= i < n)):
         raise _out_of_bounds(i, axis, n)
     return Point(axis, i + n if i < 0 and wrap else i)
 
@@ -255,6 +273,8 @@ def _mask(mask: np.ndarray, axis: int, shape: Shape, position: int) -> list[Toke
 
 def wrapped(i: Any, n: int, wrap: bool) -> Any:
     """Positions as int32 (int64 where an axis is that long), negative ones plus n."""
+    if isinstance(n, UnknownSize):
+        return _wrapped_unknown(from_host(i) if isinstance(i, np.ndarray) else i, n, wrap)
     wide = dtypes.int64 if n > 2**31 - 1 else dtypes.int32
     if isinstance(i, np.ndarray):
         v = np.minimum(i, 2**63 - 1).astype(np.int64) if i.dtype.itemsize == 8 and i.dtype.kind == "u" else i.astype(np.int64)
@@ -270,6 +290,15 @@ def wrapped(i: Any, n: int, wrap: bool) -> Any:
         return i
     d = i.aval.dtype
     return p.select_n_p(p.lt_p(i, e.const(0, d)), i, p.add_p(i, TypedScalar(d.type(n), scalar_aval(d))))
+
+
+def _wrapped_unknown(i: Any, n: UnknownSize, wrap: bool) -> Any:
+    """As `wrapped`, for an axis whose size is not known."""
+    i = convert(i, i.aval.dtype if dtypes.itemsize_bits(i.aval.dtype) > 32 else dtypes.int32)
+    d = i.aval.dtype
+    if not wrap or dtypes.kind(d) == "u":
+        return convert(i, dtypes.int32)
+    return p.select_n_p(p.lt_p(i, e.const(0, d)), i, p.add_p(i, convert(as_array("an index", n), d)))
 
 
 def is_advanced(t: Token) -> bool:
@@ -303,7 +332,7 @@ def pieces(shape: Shape, idx: Any) -> tuple[list[Any], list[int], tuple[Any, ...
             axis = sum(takes[:k]) if k < dots else len(shape) - sum(takes[k:])
             if not 0 <= axis < len(shape):
                 raise IndexError(f"Too many indices: array is {len(shape)}-dimensional, but {sum(takes)} were indexed")
-            starts[axis], sizes[axis] = x.start, operator.index(x.size)
+            starts[axis], sizes[axis] = x.start, size_of(x.size)
             items[k] = slice(None, None, x.stride)
     return starts, sizes, tuple(items)
 
@@ -336,7 +365,7 @@ def getitem(
     many = any(isinstance(t, Vector) for t in tokens)
     # positions out of bounds are for the ops to clamp or fill, and for those who check programs to see
     for k, t in enumerate(tokens):
-        if isinstance(t, Point) and not 0 <= t.index < shape[t.axis]:
+        if isinstance(t, Point) and not _within(t.index, shape[t.axis]):
             tokens[k] = _outside(t)
     x = _static_part(x, tokens)
     gathered = [t for t in tokens if isinstance(t, Vector) or (filling and isinstance(t, Scalar))]
@@ -377,10 +406,10 @@ def getitem(
 
 def _row(x: Array, i: int, shape: Shape) -> Array:
     n = shape[0]
-    if n == 0 or (config._state.check_static_indices and not -n <= i < n):
+    if n == 0 or (config._state.check_static_indices and not surely(lambda: -n <= i < n)):
         raise _out_of_bounds(i, 0, n)
     i = i + n if i < 0 else i
-    if not 0 <= i < n:
+    if not _within(i, n):
         return p.squeeze_p(_dynamic_part(x, [_outside(Point(0, i))]), dimensions=(0,))
     rest = len(shape) - 1
     out = p.slice_p(x, start_indices=(i,) + (0,) * rest, limit_indices=(i + 1, *shape[1:]), strides=None)
@@ -388,6 +417,8 @@ def _row(x: Array, i: int, shape: Shape) -> Array:
 
 
 def _outside(t: Point) -> Scalar:
+    if isinstance(t.index, UnknownSize):
+        return Scalar(t.axis, convert(as_array("an index", t.index), dtypes.int32))
     return Scalar(t.axis, TypedScalar(np.int32(min(max(t.index, -(2**31)), 2**31 - 1)), scalar_aval(dtypes.int32)))
 
 
@@ -399,13 +430,13 @@ def _static_part(x: Array, tokens: Sequence[Token]) -> Array:
         if isinstance(t, Point):
             start[t.axis], limit[t.axis] = t.index, t.index + 1
         elif isinstance(t, Slice):
-            k, last = t.axis, t.start + (t.size - 1) * t.step
+            k = t.axis
             if t.size == 0:
                 start[k] = limit[k] = 0
             elif t.step > 0:
-                start[k], limit[k], steps[k] = t.start, last + 1, t.step
+                start[k], limit[k], steps[k] = t.start, t.start + extent(t.size, t.step) if t.limit is None else t.limit, t.step
             else:
-                start[k], limit[k], steps[k] = last, t.start + 1, -t.step
+                start[k], limit[k], steps[k] = t.start + 1 - extent(t.size, -t.step), t.start + 1, -t.step
                 backwards.append(k)
     if start != [0] * len(shape) or tuple(limit) != shape or any(s != 1 for s in steps):
         strides = None if all(s == 1 for s in steps) else tuple(steps)

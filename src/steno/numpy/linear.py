@@ -8,6 +8,7 @@ from typing import Any
 
 from steno import lax
 from steno.core import dtypes
+from steno.core.sizes import UnknownSize
 from steno.lax import records as p
 from steno.lax.contraction import canonical_precision
 from steno.numpy import elementwise as e
@@ -438,6 +439,8 @@ def contraction_order(
     labels: Sequence[Sequence[Any]], result: Sequence[Any], sizes: dict[Any, int], optimize: Any
 ) -> list[tuple[int, ...]]:
     """Which operands to contract after one another: positions in the list of what is left, results going to its end."""
+    if any(isinstance(n, UnknownSize) for n in sizes.values()):  # which order is best depends
+        return [(0, 1)] * (len(labels) - 1)
     import opt_einsum  # noqa: PLC0415  heavy: only contractions of three and more operands need it
 
     names = {c: opt_einsum.get_symbol(k) for k, c in enumerate(sizes)}

@@ -12,6 +12,8 @@ import numpy as np
 
 from steno import lax
 from steno.core import dtypes
+from steno.core.errors import InconclusiveDimensionOperation
+from steno.core.sizes import UnknownSize, max_size, may_equal, min_size, size_of
 from steno.core.trace import bad_shape
 from steno.lax import records as p
 from steno.numpy import elementwise as e
@@ -72,9 +74,9 @@ def size(a: ArrayLike, axis: int | Sequence[int] | None = None) -> int:
 
 def complete_shape(new: Any, size: int, old: Shape) -> Shape:
     """A shape for `size` elements, a -1 standing for what is left. TypeError if there is none."""
-    given: Sequence[Any] = (new,) if isinstance(new, int | np.integer) or not hasattr(new, "__iter__") else tuple(new)
+    given: Sequence[Any] = (new,) if isinstance(new, int | np.integer | UnknownSize) or not hasattr(new, "__iter__") else tuple(new)
     try:
-        sizes = tuple(map(operator.index, given))
+        sizes = tuple(map(size_of, given))
     except TypeError:
         raise bad_shape(tuple(given)) from None
     unknown = sizes.count(-1)
@@ -82,6 +84,10 @@ def complete_shape(new: Any, size: int, old: Shape) -> Shape:
         raise TypeError(f"reshape: only one size may be -1, got {sizes}")
     if unknown:
         known = -math.prod(sizes)
+        if isinstance(size % known if known != 0 else 0, UnknownSize):
+            raise InconclusiveDimensionOperation(
+                f"reshape: the size that is -1 in {sizes} may not be whole: shape {old} has {size} elements, the other sizes make {known}"
+            )
         if known == 0 or size % known:
             if known == 0 and size == 0:
                 raise TypeError(f"reshape: the size that is -1 in {sizes} is arbitrary: shape {old} has no elements")
@@ -89,7 +95,7 @@ def complete_shape(new: Any, size: int, old: Shape) -> Shape:
                 f"reshape: the size that is -1 in {sizes} would not be whole: shape {old} has {size} elements, the other sizes make {known}"
             )
         return tuple(size // known if n == -1 else n for n in sizes)
-    if math.prod(sizes) != size or any(n < 0 for n in sizes):
+    if not may_equal(math.prod(sizes), size) or any(n < 0 for n in sizes):
         raise TypeError(f"reshape: shape {old} has {size} elements, and {new} has {math.prod(sizes)}")
     return sizes
 
@@ -207,6 +213,8 @@ def squeeze(a: ArrayLike, axis: int | Sequence[int] | None = None) -> Array:
     """
     x = as_array("squeeze", a)
     if axis is None:
+        if any(isinstance(n, UnknownSize) for n in x.shape):
+            raise ValueError(f"squeeze: which axes have size 1 is not known for shape {x.shape}: give `axis`")
         return lax.squeeze(x, tuple(k for k, n in enumerate(x.shape) if n == 1))
     return lax.squeeze(x, axis_tuple("squeeze", axis))
 
@@ -422,19 +430,20 @@ def _split(fun: str, ary: ArrayLike, indices_or_sections: Any, axis: int, equal:
     k = canonical_axis(axis, x.ndim)
     n = x.shape[k]
     if isinstance(indices_or_sections, list | tuple) or getattr(indices_or_sections, "ndim", 0):
-        cuts = [operator.index(c) for c in static(fun, indices_or_sections, "indices").tolist()]
-        ends = [builtin_max(0, c + n) if c < 0 else builtin_min(c, n) for c in cuts]
+        unknown = isinstance(indices_or_sections, list | tuple) and any(isinstance(c, UnknownSize) for c in indices_or_sections)
+        cuts = [size_of(c) for c in (indices_or_sections if unknown else static(fun, indices_or_sections, "indices").tolist())]
+        ends = [max_size(0, c + n) if c < 0 else min_size(c, n) for c in cuts]
         bounds = [0, *ends, n]
-        return [lax.slice_in_dim(x, a, builtin_max(a, b), axis=k) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+        return [lax.slice_in_dim(x, a, max_size(a, b), axis=k) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
     sections = int(static(fun, indices_or_sections, "indices_or_sections"))
     part, rest = builtin_divmod(n, sections)
-    if rest and equal:
+    if isinstance(rest, UnknownSize) or (rest and equal):
         raise ValueError(f"{fun}: an axis of size {n} does not fall into {sections} equal parts")
     sizes = [part + 1] * rest + [part] * (sections - rest)
     return list(p.split_p(x, sizes=tuple(sizes), axis=k))
 
 
-builtin_min, builtin_divmod = min, divmod
+builtin_divmod = divmod
 
 
 def split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Array]:
@@ -477,7 +486,7 @@ def tile(A: ArrayLike, reps: Any) -> Array:
     Array([1, 2, 1, 2], dtype=int32)
     """
     x = as_array("tile", A)
-    counts = (operator.index(reps),) if not hasattr(reps, "__iter__") else tuple(operator.index(r) for r in reps)
+    counts = (size_of(reps),) if not hasattr(reps, "__iter__") else tuple(map(size_of, reps))
     rank = builtin_max(x.ndim, len(counts))
     counts = (1,) * (rank - len(counts)) + counts
     x = lax.broadcast_to_rank(x, rank)
@@ -501,8 +510,8 @@ def repeat(
     if not x.ndim:
         x = lax.reshape(x, (1,))
     n = x.shape[k]
-    if isinstance(repeats, int | np.integer) and total_repeat_length is None:
-        times = operator.index(repeats)
+    if isinstance(repeats, int | np.integer | UnknownSize) and total_repeat_length is None:
+        times = size_of(repeats)
         if times < 0:
             raise TypeError(f"repeat: repeats must not be negative, got {times}")
         shape = (*x.shape[: k + 1], times, *x.shape[k + 1 :])
@@ -519,7 +528,7 @@ def repeat(
         if not positions.size:
             return lax.full((*x.shape[:k], 0, *x.shape[k + 1 :]), 0, x.aval.dtype)
         return _take(x, from_host(positions.astype(dtypes.default_int())), k)
-    total = operator.index(total_repeat_length)
+    total = size_of(total_repeat_length)
     if total == 0 or n == 0:
         return lax.full((*x.shape[:k], total if n else 0, *x.shape[k + 1 :]), 0, x.aval.dtype)
     counts = spread(counts, (n,))
@@ -687,7 +696,7 @@ def diagonal(a: ArrayLike, offset: Any = 0, axis1: int = 0, axis2: int = 1) -> A
         raise ValueError(f"diagonal: axis1 and axis2 can not be same, got {axis1} and {axis2}")
     x = moveaxis(x, (i, j), (-2, -1))
     rows, columns = x.shape[-2:]
-    n = builtin_max(0, builtin_min(rows + builtin_min(offset, 0), columns - builtin_max(offset, 0)))
+    n = max_size(0, min_size(rows + min_size(offset, 0), columns - max_size(offset, 0)))
     lead = x.shape[:-2]
     if n == 0:
         return lax.full((*lead, 0), 0, x.aval.dtype)
@@ -729,7 +738,7 @@ def fill_diagonal(a: ArrayLike, val: ArrayLike, wrap: bool = False, *, inplace: 
         raise ValueError(f"fill_diagonal: expected at least two axes, got shape {x.shape}")
     if x.ndim > 2 and any(n != x.shape[0] for n in x.shape):
         raise ValueError(f"fill_diagonal: all axes must have one size, got shape {x.shape}")
-    n = builtin_min(x.shape)
+    n = min_size(*x.shape)
     values = convert(values, x.aval.dtype)
     if values.ndim == 0:
         values = spread(values, (n,))

@@ -23,6 +23,7 @@ from steno.core.config import config
 from steno.core.errors import ConcretizationTypeError
 from steno.core.op import Op
 from steno.core.pytree import tree_leaves
+from steno.core.sizes import UnknownSize, size_of
 from steno.core.trace import JitTracer, Tracer, bad_shape
 from steno.lax.records import broadcast_in_dim_p, convert_element_type_p, real_p
 
@@ -113,7 +114,7 @@ def static(fun: str, x: Any, what: str) -> np.ndarray:
 
 def static_index(fun: str, x: Any, what: str) -> int:
     """An integer argument that must be known while tracing. ConcretizationTypeError, or TypeError for what is no integer."""
-    return operator.index(static(fun, x, what)[()] if isinstance(x, Tracer) else x)
+    return size_of(static(fun, x, what)[()] if isinstance(x, Tracer) else x)
 
 
 def dtype_of(x: Any) -> Any:
@@ -315,7 +316,7 @@ def canonical_axes(axes: Any, ndim: int, *, duplicates: str = "duplicate value i
 
 def check_shape(shape: Any, context: str = "") -> Shape:
     """A user's shape argument (an int or a sequence) as a tuple of ints. TypeError for other things, tracers and negative sizes."""
-    if isinstance(shape, int | np.integer) and not isinstance(shape, bool):
+    if isinstance(shape, int | np.integer | UnknownSize) and not isinstance(shape, bool):
         sizes: Sequence[Any] = (shape,)
     elif isinstance(shape, np.ndarray | ArrayImpl | Tracer):
         if isinstance(shape, Tracer) or shape.ndim > 1:
@@ -326,7 +327,7 @@ def check_shape(shape: Any, context: str = "") -> Shape:
     else:
         sizes = tuple(shape)
     try:
-        out = tuple(map(operator.index, sizes))
+        out = tuple(map(size_of, sizes))
     except TypeError:
         raise bad_shape(tuple(sizes), context) from None
     if any(n < 0 for n in out):

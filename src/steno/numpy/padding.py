@@ -9,6 +9,8 @@ import numpy as np
 
 from steno import lax
 from steno.core import dtypes
+from steno.core.pytree import tree_leaves
+from steno.core.sizes import UnknownSize, size_of
 from steno.lax import records as p
 from steno.numpy import elementwise as e, reductions as r
 from steno.numpy.creation import asarray, linspace
@@ -56,6 +58,8 @@ def pad(array: ArrayLike, pad_width: Any, mode: str | Callable[..., Any] = "cons
         return _constant(x, widths, kwargs.get("constant_values", 0))
     if mode == "empty":
         return _constant(x, widths, 0)
+    if mode == "edge" and any(isinstance(v, UnknownSize) for v in (*x.shape, *(v for w in widths for v in w))):
+        return _edges(x, widths)
     if mode == "edge":
         return _by_positions(x, widths, lambda n, i: np.clip(i, 0, n - 1), "edge")
     if mode == "wrap":
@@ -73,6 +77,8 @@ def pad(array: ArrayLike, pad_width: Any, mode: str | Callable[..., Any] = "cons
 
 
 def _widths(x: Array, pad_width: Any) -> Widths:
+    if any(isinstance(n, UnknownSize) for n in tree_leaves(pad_width)):
+        return _unknown_widths(x, pad_width)
     w = static("pad", pad_width, "pad_width")
     if w.dtype.kind not in "iu" and w.size:
         raise TypeError(f"pad: pad_width must hold integers, got {pad_width}")
@@ -80,6 +86,14 @@ def _widths(x: Array, pad_width: Any) -> Widths:
     if any(a < 0 or b < 0 for a, b in pairs_of):
         raise ValueError(f"pad: pad_width must not be negative, got {pad_width}")
     return [(int(a), int(b)) for a, b in pairs_of]
+
+
+def _unknown_widths(x: Array, pad_width: Any) -> Widths:
+    """Widths among which are unknown sizes."""
+    pairs_of = _pairs(np.asarray(pad_width, object), x.ndim, "pad_width")
+    if any(n < 0 for pair in pairs_of for n in pair):
+        raise ValueError(f"pad: pad_width must not be negative, got {pad_width}")
+    return [(size_of(a), size_of(b)) for a, b in pairs_of]
 
 
 def _pairs(v: Any, ndim: int, name: str) -> list[tuple[Any, Any]]:
@@ -133,8 +147,20 @@ def _by_positions(x: Array, widths: Widths, source: Callable[[int, np.ndarray], 
             continue
         if n == 0:
             raise ValueError(f"pad: mode {mode!r} needs elements, got an axis of size 0 in shape {x.shape}")
+        if any(isinstance(v, UnknownSize) for v in (n, a, b)):
+            raise NotImplementedError(f"pad: mode {mode!r} needs known sizes, got widths {(a, b)} of an axis of size {n}")
         positions = source(n, np.arange(-a, n + b))
         x = take(x, from_host(positions.astype(np.int32)), axis=k, mode="clip")
+    return x
+
+
+def _edges(x: Array, widths: Widths) -> Array:
+    """The first and last elements repeated."""
+    for k, (a, b) in enumerate(widths):
+        if (a, b) != (0, 0):
+            first, last = lax.slice_in_dim(x, 0, 1, axis=k), lax.slice_in_dim(x, x.shape[k] - 1, x.shape[k], axis=k)
+            ends = [lax.broadcast_in_dim(v, (*x.shape[:k], m, *x.shape[k + 1 :]), range(x.ndim)) for v, m in ((first, a), (last, b))]
+            x = lax.concatenate([ends[0], x, ends[1]], k)
     return x
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from steno import lax
+from steno.core.sizes import UnknownSize
 from steno.lax import records as p
 from steno.lax.convolution import conv_general_dilated
 from steno.numpy import elementwise as e, linalg
@@ -31,6 +32,8 @@ def polyval(p: ArrayLike, x: ArrayLike, *, unroll: int | None = None) -> Array:
     coefficients, v = strong(coefficients), strong(v)
     if coefficients.shape[0] == 0:
         return lax.full_like(v, 0)
+    if isinstance(coefficients.shape[0], UnknownSize):
+        raise NotImplementedError(f"polyval: the number of coefficients must be known, got {coefficients.shape[0]}")
     shape = broadcast_shapes(coefficients.shape[1:], v.shape)
     v = broadcast_to(v, shape)
     out = lax.full_like(v, 0)

@@ -12,6 +12,7 @@ import numpy as np
 from steno import lax
 from steno.core import dtypes
 from steno.core.config import numpy_dtype_promotion
+from steno.core.sizes import UnknownSize, surely
 from steno.lax import records as p
 from steno.numpy import elementwise as e
 from steno.numpy.operands import (
@@ -321,6 +322,10 @@ def _count(shape: Shape, axes: Shape) -> int:
     return math.prod(shape[k] for k in axes)
 
 
+def _as_float(n: Any) -> Any:
+    return n if isinstance(n, UnknownSize) else float(n)
+
+
 def _wide(dtype: Any) -> Any:
     """In what type averages of a dtype are computed: float32 for narrower floats."""
     return dtypes.float32 if dtypes.kind(dtype) == "f" and dtypes.itemsize_bits(dtype) < 32 else dtype
@@ -347,7 +352,7 @@ def mean(
     mask = _mask("mean", where)
     axes = canonical_axes(axis, x.ndim)
     if mask is None:
-        n: Any = e.const(float(_count(x.shape, axes)), compute)
+        n: Any = e.const(_as_float(_count(x.shape, axes)), compute)
     else:
         shape = broadcast_shapes(x.shape, mask.shape)
         x, mask = broadcast_to(x, shape), broadcast_to(mask, shape)
@@ -393,17 +398,17 @@ def _variance(
         squares = p.square_p(centered)
     count_type = squares.aval.dtype
     if mask is None:
-        n: Any = e.const(float(_count(x.shape, axes)), count_type)
+        n: Any = e.const(_as_float(_count(x.shape, axes)), count_type)
     else:
         n = sum(broadcast_to(mask, broadcast_shapes(x.shape, mask.shape)), axes, count_type, keepdims=keepdims)
     degrees = (
         e.const(float(_count(x.shape, axes) - ddof), count_type)
-        if mask is None and isinstance(ddof, int | float)
+        if mask is None and isinstance(ddof, int | float) and not isinstance(_count(x.shape, axes), UnknownSize)
         else e.subtract(n, convert(as_array(fun, ddof), count_type))
     )
     total = sum(squares, axes, keepdims=keepdims, where=mask)
     out_ = p.div_p(total, degrees)
-    if not (mask is None and isinstance(ddof, int | float) and _count(x.shape, axes) - ddof > 0):
+    if not (mask is None and isinstance(ddof, int | float) and surely(lambda: _count(x.shape, axes) - ddof > 0)):
         out_ = e.where(p.gt_p(broadcast_to(degrees, out_.shape), e.const(0, count_type)), out_, e.const(np.nan, count_type))
     return convert(out_, real if dtypes.is_inexact(real) else dtypes.to_inexact(real))
 

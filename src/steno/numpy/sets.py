@@ -116,7 +116,7 @@ def unique(
     columns = [lax.index_in_dim(rows, j, 1, False) for j in range(m)]
     *ordered, order = p.sort_p(*columns, position, dimension=0, is_stable=True, num_keys=m)
     table = lax.stack(ordered, 1) if m > 1 else lax.reshape(ordered[0], (n, 1))
-    first = lax.concatenate([lax.full((1,), True), _differs(table, equal_nan)], 0) if n > 1 else lax.full((1,), True)
+    first = lax.concatenate([lax.full((1,), True), _differs(table, equal_nan)], 0) if n != 1 else lax.full((1,), True)
     count = size if size is not None else int(np.asarray(first).sum())
     (starts,) = nonzero(first, size=count)
     values = take(table, starts, axis=0, mode="clip")

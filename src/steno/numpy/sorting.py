@@ -11,6 +11,7 @@ import numpy as np
 
 from steno import lax
 from steno.core import dtypes
+from steno.core.sizes import UnknownSize, surely
 from steno.lax import records as p
 from steno.numpy import elementwise as e
 from steno.numpy.operands import (
@@ -167,7 +168,7 @@ def searchsorted(a: ArrayLike, v: ArrayLike, side: str = "left", sorter: ArrayLi
     if sorter is not None:
         x = take(x, as_array("searchsorted", sorter))
     n = x.shape[0]
-    index = dtypes.default_int() if n > 2**31 - 1 else dtypes.int32
+    index = dtypes.default_int() if surely(lambda: n > 2**31 - 1) else dtypes.int32
     if n == 0:
         return lax.full(y.shape, 0, index)
     return bisect(x, y, side == "left", index)
@@ -177,10 +178,10 @@ def bisect(x: Array, y: Array, left: bool, index: Any) -> Array:
     """For each element of y how many of the sorted vector x come before it."""
     n = x.shape[0]
     low = lax.full(y.shape, 0, index)
-    high = lax.full(y.shape, n, index)
+    high = lax.full(y.shape, convert(n, index))
     one = e.const(1, index)
     # low <= answer <= high, and the distance halves: after ceil(log2(n + 1)) steps they are equal
-    for _ in range(math.ceil(math.log2(n + 1))):
+    for _ in range(32 if isinstance(n, UnknownSize) else math.ceil(math.log2(n + 1))):
         middle = p.shift_right_logical_p(p.add_p(low, high), one)
         element = (
             take(x, middle, mode="clip") if y.ndim else lax.dynamic_index_in_dim(x, middle, keepdims=False, allow_negative_indices=False)

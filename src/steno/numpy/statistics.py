@@ -13,6 +13,7 @@ from steno import lax
 from steno.core import dtypes
 from steno.core.config import numpy_dtype_promotion
 from steno.core.errors import ConcretizationTypeError
+from steno.core.sizes import max_size, min_size
 from steno.lax import records as p
 from steno.numpy import elementwise as e, reductions as r
 from steno.numpy.creation import asarray, linspace
@@ -125,7 +126,7 @@ def _interpolated(x: Array, q: Array, counts: Array, method: str, skip_nan: bool
         i = lax.reshape(i, (*shape, 1))
         batch = tuple(range(len(shape)))
         numbers = lax.GatherDimensionNumbers((), (len(shape),), (len(shape),), batch, batch)
-        return lax.gather(wide, i, numbers, tuple(min(n, 1) for n in wide.shape), mode="clip")  # none of an empty batch
+        return lax.gather(wide, i, numbers, tuple(min_size(n, 1) for n in wide.shape), mode="clip")  # none of an empty batch
 
     if method in ("lower", "inverted_cdf"):
         out = element(low)
@@ -162,7 +163,7 @@ def _weighted(x: Array, w: Array, q: Array, nan: Array, skip_nan: bool) -> Array
     spread = lax.broadcast_in_dim(xs, wide, range(len(lead), len(wide)))
     batch = tuple(range(len(wide) - 1))
     numbers = lax.GatherDimensionNumbers((), (len(wide) - 1,), (len(wide) - 1,), batch, batch)
-    out = lax.gather(spread, lax.reshape(position, (*wide[:-1], 1)), numbers, tuple(min(n, 1) for n in spread.shape), mode="clip")
+    out = lax.gather(spread, lax.reshape(position, (*wide[:-1], 1)), numbers, tuple(min_size(n, 1) for n in spread.shape), mode="clip")
     if skip_nan:
         return out
     bad = lax.broadcast_in_dim(r.any(nan, -1), wide[:-1], range(len(lead), len(wide) - 1))
@@ -299,7 +300,7 @@ def histogram_bin_edges(a: ArrayLike, bins: Any = 10, range: Any = None, weights
         return convert(as_array("histogram_bin_edges", np.asarray(bins) if isinstance(bins, list | tuple) else bins), d)
     count = operator.index(static("histogram_bin_edges", bins, "bins")[()] if not isinstance(bins, int) else bins)
     if range is None:
-        if x.size == 0:
+        if not x.size > 0:
             low: Any = convert(0, d)
             high: Any = convert(1, d)
         else:
@@ -658,7 +659,7 @@ def interp(x: ArrayLike, xp: ArrayLike, fp: ArrayLike, left: Any = None, right: 
         xs = lax.concatenate([e.subtract(lax.slice_in_dim(xs, n - 1, n), size), xs, e.add(lax.slice_in_dim(xs, 0, 1), size)], 0)
         fs = lax.concatenate([lax.slice_in_dim(fs, n - 1, n), fs, lax.slice_in_dim(fs, 0, 1)], 0)
     n = xs.shape[0]
-    i = e.clip(searchsorted(xs, v, side="right"), 1, max(n - 1, 1))
+    i = e.clip(searchsorted(xs, v, side="right"), 1, max_size(n - 1, 1))
     before = e.subtract(i, 1)
     x0, x1, f0, f1 = (take(t, k, mode="clip") for t, k in ((xs, before), (xs, i), (fs, before), (fs, i)))
     df, dx, delta = e.subtract(f1, f0), e.subtract(x1, x0), e.subtract(v, x0)

@@ -66,7 +66,7 @@ def check_types(what: str, got: Sequence[ShapedArray], wanted: Sequence[ShapedAr
             raise TypeError(f"{what}: number {k} must be of type {w.str_short()}, got {g.str_short()}")
 
 
-def check_param(op: str, name: str, value: Any, kind: type, what: str) -> None:
+def check_param(op: str, name: str, value: Any, kind: Any, what: str) -> None:
     """TypeError for a parameter of another class."""
     if not isinstance(value, kind):
         raise TypeError(f"invalid {op} param {name} of type {type(value).__name__}, {what} required: {value}")

@@ -10,6 +10,7 @@ import numpy as np
 from steno.core import dtypes
 from steno.core.aval import ShapedArray
 from steno.core.op import Op, op
+from steno.core.sizes import min_size
 from steno.ir.kinds import Library
 from steno.ops import arithmetic as a, shape
 from steno.ops.families import number
@@ -70,7 +71,7 @@ def cubic(factor: float) -> Any:
 
     def cost(avals_in: Sequence[ShapedArray], avals_out: Sequence[ShapedArray], **params: Any) -> float:
         m, n = avals_in[0].shape[-2:]
-        return count(avals_in[0]) * factor * m * n * min(m, n)
+        return count(avals_in[0]) * factor * m * n * min_size(m, n)
 
     return cost
 
@@ -190,7 +191,7 @@ def symmetric_product(x: Any, c: Any, *, alpha: float, beta: float) -> Any:
 def _lu_typ(x: ShapedArray) -> list[ShapedArray]:
     check_matrix("lu", x)
     m, n = x.shape[-2:]
-    return [ShapedArray(x.shape, x.dtype), like(x, min(m, n), dtype=dtypes.int32), like(x, m, dtype=dtypes.int32)]
+    return [ShapedArray(x.shape, x.dtype), like(x, min_size(m, n), dtype=dtypes.int32), like(x, m, dtype=dtypes.int32)]
 
 
 def _permutation(pivots: np.ndarray, size: int) -> np.ndarray:
@@ -203,8 +204,8 @@ def _permutation(pivots: np.ndarray, size: int) -> np.ndarray:
 def _lu_oracle(x: np.ndarray) -> list[np.ndarray]:
     x = x.copy()
     m, n = x.shape
-    pivots = np.zeros(min(m, n), np.int32)
-    for k in range(min(m, n)):
+    pivots = np.zeros(min_size(m, n), np.int32)
+    for k in range(min_size(m, n)):
         column = x[k:, k]
         p = k + int(np.argmax(np.abs(column.real) + np.abs(column.imag)))
         pivots[k] = p
@@ -230,7 +231,7 @@ def _lu_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any],
     (x,), (g,) = primals, tangents
     factors, pivots, order = lu(x)
     m, n = x.shape[-2:]
-    k = min(m, n)
+    k = min_size(m, n)
     left = padded(lower(leading(factors, m, k), -1), m, m)
     left = a.add(left, identity_like(left))
     u = padded(upper(leading(factors, k, n)), n, n)
@@ -311,7 +312,7 @@ def reflect(x: np.ndarray, tau: Any, rest: np.ndarray) -> np.ndarray:
 
 def _geqrf_typ(x: ShapedArray) -> list[ShapedArray]:
     check_matrix("geqrf", x)
-    return [ShapedArray(x.shape, x.dtype), like(x, min(x.shape[-2:]))]
+    return [ShapedArray(x.shape, x.dtype), like(x, min_size(*x.shape[-2:]))]
 
 
 def _geqrf_oracle(x: np.ndarray) -> list[np.ndarray]:
@@ -349,7 +350,7 @@ def _geqp3_typ(x: ShapedArray, jpvt: ShapedArray) -> list[ShapedArray]:
     check_batches("geqp3", (x, jpvt), (2, 1))
     if jpvt.shape[-1] != x.shape[-1]:
         raise ValueError(f"geqp3: there must be one entry of jpvt for each column, got shapes {x.shape} and {jpvt.shape}")
-    return [ShapedArray(x.shape, x.dtype), ShapedArray(jpvt.shape, jpvt.dtype), like(x, min(x.shape[-2:]))]
+    return [ShapedArray(x.shape, x.dtype), ShapedArray(jpvt.shape, jpvt.dtype), like(x, min_size(*x.shape[-2:]))]
 
 
 def _geqp3_oracle(x: np.ndarray, jpvt: np.ndarray) -> list[np.ndarray]:
@@ -497,7 +498,7 @@ ormqr = Op(
 def _qr_typ(x: ShapedArray, *, pivoting: bool, full_matrices: bool, use_magma: Any) -> list[ShapedArray]:
     check_matrix("qr", x)
     m, n = x.shape[-2:]
-    k = m if full_matrices else min(m, n)
+    k = m if full_matrices else min_size(m, n)
     out = [like(x, m, k), like(x, k, n)]
     return [*out, like(x, n, dtype=dtypes.int32)] if pivoting else out
 
@@ -519,7 +520,7 @@ def _qr_jvp(
     if pivoting:
         g = transposed(take_rows(transposed(g), order[0]))
     m, n = x.shape[-2:]
-    k = min(m, n)
+    k = min_size(m, n)
     q1 = leading(q, m, k)
     outer = triangular(leading(r, k, k), leading(g, m, k), left_side=False, lower=False)
     inner = matmul(adjoint(q1), outer)
@@ -548,6 +549,6 @@ def qr(x: Any, *, pivoting: bool, full_matrices: bool, use_magma: Any) -> list[A
         order = [a.sub(positions, number(positions, 1))]
     else:
         factors, taus = geqrf(x)
-    k = m if full_matrices else min(m, n)
-    q = householder_product(padded(leading(factors, m, min(k, n)), m, k), taus)
+    k = m if full_matrices else min_size(m, n)
+    q = householder_product(padded(leading(factors, m, min_size(k, n)), m, k), taus)
     return [q, upper(leading(factors, k, n)), *order]

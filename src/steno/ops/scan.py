@@ -16,6 +16,7 @@ from steno.core.aval import ShapedArray
 from steno.core.interpret import interpret
 from steno.core.jaxpr import ClosedJaxpr, JaxprEqn, dce_jaxpr
 from steno.core.op import Op
+from steno.core.sizes import UnknownSize
 from steno.core.trace import trace_to_jaxpr
 from steno.ir.kinds import Scan
 from steno.ops.arithmetic import add, mul
@@ -62,7 +63,7 @@ def out_avals(params: dict[str, Any]) -> list[ShapedArray]:
 
 _PARAMS: Final = (
     ("jaxpr", ClosedJaxpr, "closed Jaxpr"),
-    ("length", int, "int"),
+    ("length", int | UnknownSize, "int"),
     ("reverse", bool, "bool"),
     ("num_consts", int, "int"),
     ("num_carry", int, "int"),

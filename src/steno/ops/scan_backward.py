@@ -12,6 +12,7 @@ from typing import Any, Final, final
 from steno.core.aval import ShapedArray
 from steno.core.jaxpr import Atom, ClosedJaxpr, JaxprEqn, Literal, Var
 from steno.core.record import record
+from steno.core.sizes import surely
 from steno.ops.control import chosen, evaluate_into, others, program, read, split, spread, union
 from steno.ops.dot import dot_general
 from steno.transforms.backward import transpose_jaxpr
@@ -103,9 +104,14 @@ def _begun(closed: ClosedJaxpr, constants: Sequence[Var], nonzero: Sequence[bool
     for e in closed.jaxpr.eqns:
         for k, a in enumerate(e.invars):
             if type(a) is not Literal:
-                reads[a] = reads.get(a, True) and k == 0 and e.op.accumulate is not None and 2 * e.outvars[0].aval.size <= a.aval.size
+                reads[a] = reads.get(a, True) and k == 0 and e.op.accumulate is not None and _fits(2 * e.outvars[0].aval.size, a)
     reads.update((a, False) for a in closed.jaxpr.outvars if type(a) is not Literal)
     return [v for v, there in zip(constants, nonzero, strict=True) if there and reads.get(v, False)]
+
+
+def _fits(size: int, v: Atom) -> bool:
+    """Whether an array of this size is not larger than `v`, as far as is known."""
+    return surely(lambda: size <= v.aval.size)
 
 
 _LINEAR: Final = frozenset(("broadcast_in_dim", "convert_element_type", "copy", "neg", "reshape", "squeeze", "transpose"))
@@ -169,7 +175,7 @@ class _Sums:
             return None
         (x,) = varying
         narrower = x.aval.dtype.itemsize < v.aval.dtype.itemsize  # a sum in fewer bits is another sum
-        if narrower or x.aval.dtype.kind != v.aval.dtype.kind or name != "dot_general" and x.aval.size > v.aval.size:
+        if narrower or x.aval.dtype.kind != v.aval.dtype.kind or name != "dot_general" and not _fits(x.aval.size, v):
             return None
         return [x]
 
@@ -178,7 +184,7 @@ class _Sums:
         e = self.maker.get(v) if type(v) is not Literal and self.uses[v] == 1 else None
         if e is None or e.op is not dot_general or any(type(a) is Literal or a in self.same for a in e.invars):
             return False
-        return sum(a.aval.size for a in {*e.invars} if a not in self.rows and a not in self.stacked) <= v.aval.size
+        return _fits(sum(a.aval.size for a in {*e.invars} if a not in self.rows and a not in self.stacked), v)
 
     def total(self, known: Sequence[Any], sums: Sequence[Any], arrays: Sequence[Any]) -> list[Any]:
         """The sums of the terms, of the sums of `leaves` and the arrays of `given` and `stacked`."""

@@ -12,6 +12,7 @@ import numpy as np
 from steno.core import dtypes
 from steno.core.aval import ShapedArray
 from steno.core.op import OPS, Op
+from steno.core.sizes import UnknownSize, extent, max_size, may_equal
 from steno.ir.expr import Builder, Expr, Scalar
 from steno.ir.index import ZERO, Index, linear, unlinear
 from steno.ir.kinds import Map, Read
@@ -78,7 +79,7 @@ def _reshape_typ(x: ShapedArray, *, dimensions: Shape | None, new_sizes: Shape, 
         raise TypeError(
             f"reshape: dimensions must be a permutation of the operand's axes, got {dimensions} for an operand of shape {x.shape}"
         )
-    if math.prod(new_sizes) != x.size:
+    if not may_equal(math.prod(new_sizes), x.size):
         raise TypeError(
             f"reshape: cannot reshape an array of shape {x.shape} (size {x.size}) into shape {new_sizes} (size {math.prod(new_sizes)})"
         )
@@ -359,6 +360,8 @@ squeeze = Op(
 
 
 def _padded(n: int, low: int, high: int, interior: int) -> int:
+    if isinstance(n, UnknownSize):
+        return low + high + n + (max_size(n - 1, 0) * interior if interior else 0)
     return low + high + n + max(n - 1, 0) * interior
 
 
@@ -447,11 +450,11 @@ def _pad_transpose(ct: Any, x: Any, value: Any, *, padding_config: Padding) -> l
     is left: a product with ones where the padding is, since a difference of sums loses digits."""
     out: list[Any] = [None, None]
     if type(x) is Linear:
-        outer = tuple((max(-low, 0), max(-high, 0), 0) for low, high, _ in padding_config)
+        outer = tuple((max_size(-low, 0), max_size(-high, 0), 0) for low, high, _ in padding_config)
         whole = pad(ct, scalar_zero(ct.dtype), padding_config=outer) if any(map(any, outer)) else ct
-        starts = tuple(max(low, 0) for low, _, _ in padding_config)
+        starts = tuple(max_size(low, 0) for low, _, _ in padding_config)
         steps = tuple(interior + 1 for _, _, interior in padding_config)
-        limits = tuple(s + (n - 1) * k + 1 if n else s for s, n, k in zip(starts, x.shape, steps, strict=True))
+        limits = tuple(s + extent(n, k) for s, n, k in zip(starts, x.shape, steps, strict=True))
         strides = steps if any(k > 1 for k in steps) else None
         cut = whole.shape != x.shape
         out[0] = slice_(whole, start_indices=starts, limit_indices=limits, strides=strides) if cut else whole
@@ -578,8 +581,7 @@ def _slice_transpose(ct: Any, x: Linear, *, start_indices: Shape, limit_indices:
     steps = strides or (1,) * len(start_indices)
     config = []
     for n, m, start, step in zip(x.shape, ct.shape, start_indices, steps, strict=True):
-        spread = (m - 1) * step + 1 if m else 0
-        config.append((start, n - start - spread, step - 1))
+        config.append((start, n - start - extent(m, step), step - 1))
     return pad(ct, scalar_zero(ct.dtype), padding_config=tuple(config))
 
 

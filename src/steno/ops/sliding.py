@@ -13,6 +13,7 @@ from typing import Any, final
 import numpy as np
 
 from steno.core.record import record
+from steno.core.sizes import extent, max_size, size_of
 from steno.ir.expr import Builder, Expr
 from steno.ir.index import Index
 
@@ -103,13 +104,13 @@ def both(b: Builder, p: Expr | None, q: Expr | None) -> Expr | None:
 
 
 def dilated(n: int, step: int) -> int:
-    return (n - 1) * step + 1 if n > 0 else 0
+    return extent(n, step)
 
 
 def slid(n: int, window: int, stride: int, padding: tuple[int, int], base: int, dilation: int) -> int:
     """How often a window fits."""
     room = dilated(n, base) + padding[0] + padding[1] - dilated(window, dilation)
-    return room // stride + 1 if room >= 0 else 0
+    return max_size(room // stride + 1, 0)
 
 
 def padtype_to_pads(
@@ -123,9 +124,9 @@ def padtype_to_pads(
         raise RuntimeError(f"Unrecognized padding type: expected 'VALID', 'SAME', or 'SAME_LOWER', got {padding}.")
     out = []
     for n, k, s in zip(in_shape, window_shape, window_strides, strict=True):
-        total = max((-(-n // s) - 1) * s + k - n, 0) if s else 0
+        total = max_size((-(-n // s) - 1) * s + k - n, 0) if s else 0
         less, more = total // 2, total - total // 2
-        out.append((int(less), int(more)) if kind == "SAME" else (int(more), int(less)))
+        out.append((size_of(less), size_of(more)) if kind == "SAME" else (size_of(more), size_of(less)))
     return out
 
 

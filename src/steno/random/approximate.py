@@ -69,7 +69,7 @@ def _by_table(u: Array, lam: Array) -> Array:
     def step(k: Any, state: Any) -> Any:
         count, share, total = state
         count = jnp.where(u >= total, count + 1, count)
-        share = share * lam / (k + 1).astype(lam.dtype)
+        share = share * lam / jnp.asarray(k + 1, lam.dtype)
         return count, share, total + share
 
     start = jnp.exp(-lam)

@@ -8,6 +8,7 @@ from typing import Any
 
 from steno import lax
 from steno.core import dtypes
+from steno.core.sizes import UnknownSize
 from steno.lax.operands import as_array, canonical_axis, convert
 from steno.numpy.operands import static_index
 from steno.ops.gather import GatherDimensionNumbers, GatherScatterMode
@@ -43,6 +44,10 @@ def _permuted(k: Array, x: Array, axis: int, independent: bool) -> Array:
 @compiled("axis")
 def _shuffle(key: Array, x: Array, *, axis: int) -> Array:
     """Sorts by random 32-bit numbers; as often as it takes to make ties unlikely."""
+    if isinstance(x.size, UnknownSize):
+        raise NotImplementedError(
+            f"permutation and shuffle take more rounds the more elements there are, which must be known, got shape {x.shape}"
+        )
     rounds = math.ceil(_RANDINT_SHUFFLE_EXPONENT * math.log(max(1, x.size)) / math.log((1 << 32) - 1))
     for _ in range(rounds):
         key, now = pair(key)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import operator
 import types
 import warnings
 from collections.abc import Callable
@@ -17,6 +16,7 @@ from steno.api import jit
 from steno.core import dtypes
 from steno.core.aval import TypedScalar, typed_scalar, typeof
 from steno.core.config import config
+from steno.core.sizes import size_of
 from steno.device import reshard
 from steno.lax.operands import as_operand, check_dtype, convert, shape_argument, spread
 from steno.ops import random as ops
@@ -336,7 +336,7 @@ def split(key: ArrayLike, num: int | tuple[int, ...] = 2) -> Array:
     [1797259609 2579123966]
     """
     typed, raw = one_key("split", key)
-    shape = tuple(num) if isinstance(num, tuple | list) else (operator.index(num),)
+    shape = tuple(num) if isinstance(num, tuple | list) else (size_of(num),)
     return in_form(split_key(typed, shape_argument("split", shape)), raw)
 
 

@@ -198,9 +198,10 @@ def unbroadcast(ct: Any, aval: ShapedArray) -> Any:
         return ct
     if not shape:
         return sum_over(ct, range(len(ct.shape)))
-    stretched = [d for d, (n, m) in enumerate(zip(shape, ct.shape, strict=True)) if n != m]
+    stretched = [d for d, (n, m) in enumerate(zip(shape, ct.shape, strict=True)) if n == 1 != m]
     kept = [d for d in range(len(shape)) if d not in stretched]
-    return broadcast(sum_over(ct, stretched), shape, kept)
+    # sizes that are not known may be equal, although they are written otherwise
+    return broadcast(reshape(sum_over(ct, stretched), [shape[d] for d in kept]), shape, kept)
 
 
 # Rules that are completed by the op that has them

@@ -7,6 +7,7 @@ from typing import Any
 
 from steno.core.aval import typed_scalar
 from steno.core.boundary import boundary
+from steno.core.sizes import UnknownSize
 from steno.lax.control_flow.bodies import check_callable
 from steno.lax.operands import as_array, canonical_axis
 from steno.lax.shape import concatenate, pad, reshape, rev, slice_in_dim, stack
@@ -54,6 +55,8 @@ def _folds(combine: Callable[[Arrays, Arrays], Arrays], xs: Arrays, axis: int) -
     """Neighbours are combined, which leaves half as many rows to fold: their folds are those at odd positions, and one more row to each
     gives those at even ones."""
     n = xs[0].shape[axis]
+    if isinstance(n, UnknownSize):
+        raise NotImplementedError(f"associative_scan: how often rows are folded depends on their number, which must be known, got {n}")
     if n < 2:
         return xs
     odd = _folds(combine, combine(_every_other(xs, 0, n - 1, axis), _every_other(xs, 1, n, axis)), axis)

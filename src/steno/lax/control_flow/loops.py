@@ -16,6 +16,7 @@ from steno.core.errors import ConcretizationTypeError
 from steno.core.jaxpr import ClosedJaxpr
 from steno.core.pytree import treedef_tuple
 from steno.core.refs import is_ref
+from steno.core.sizes import UnknownSize, is_size, max_size
 from steno.core.trace import Tracer
 from steno.lax.control_flow.bodies import (
     Body,
@@ -97,7 +98,7 @@ def _scan_length(arrays: Sequence[Any], length: Any) -> int:
                 "The `length` argument to `scan` expects a concrete `int` value. For scan-like iteration with a dynamic length, use "
                 "`while_loop` or `fori_loop`.",
             )
-        length = int(length)
+        length = length if isinstance(length, UnknownSize) else int(length)
         if length < 0:
             raise ValueError(f"scan: `length` must not be negative, got {length}.")
     sizes = [x.aval.shape[0] for x in arrays]
@@ -119,7 +120,7 @@ def _plain(x: Any) -> Any:
 def _unroll(unroll: Any, length: int) -> int:
     """`unroll` as a number of iterations. ValueError for what is none."""
     if isinstance(unroll, bool):
-        return max(length, 1) if unroll else 1
+        return max_size(length, 1) if unroll else 1
     if isinstance(unroll, Tracer):
         raise ConcretizationTypeError(unroll, "The `unroll` argument to `scan` expects a concrete `int` or `bool` value.")
     try:
@@ -259,10 +260,13 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_
     """
     if not callable(body_fun):
         raise TypeError("lax.fori_loop: body_fun argument should be callable.")
-    (first,), _ = operands_of("fori_loop", lower)
-    (last,), _ = operands_of("fori_loop", upper)
-    first, last = _common_bounds(first, last)
-    known = _known_bounds(first, last)
+    if (isinstance(lower, UnknownSize) or isinstance(upper, UnknownSize)) and is_size(lower) and is_size(upper):
+        first, last, known = *operands_of("fori_loop", (lower, upper))[0], (lower, upper)
+    else:
+        (first,), _ = operands_of("fori_loop", lower)
+        (last,), _ = operands_of("fori_loop", upper)
+        first, last = _common_bounds(first, last)
+        known = _known_bounds(first, last)
     if known is None:
         if unroll is not None:
             raise ValueError("Can only use `unroll` in `fori_loop` if the loop bounds are statically known.")
@@ -273,7 +277,7 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_
     if done:
         return out
     (first,), _ = operands_of("fori_loop", begin)
-    n = max(end - begin, 0)
+    n = max_size(end - begin, 0)
     body, carries = _fori_body(body_fun, _counting, tree, [first, *carries])
     out = _run_scan(body, carries, [], n, False, _unroll(1 if unroll is None else unroll, n))
     return tree_unflatten(tree, out[1:])

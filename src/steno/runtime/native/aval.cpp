@@ -13,6 +13,7 @@ namespace {
 
 PyObject *dtype_records = nullptr;  // dict: dtype-like object -> address of its DTypeInfo, as int
 PyObject *np_dtype = nullptr;       // numpy.dtype
+PyObject *dimension_type = nullptr;  // the class of unknown sizes, once there is one
 
 DCode code_of(int type_num, DKind kind, const char *name) {
     switch (type_num) {
@@ -135,8 +136,11 @@ InternTable &table() {
 
 using Dims = SmallVector<int64_t, 16>;
 
-// Reads a sequence of sizes into `dims`; false with TypeError/ValueError set.
-bool parse_shape(PyObject *shape, Dims &dims) {
+// An unknown size as a number: below zero, and its own, since equal ones are one object, which the aval's shape keeps alive.
+int64_t number_of_unknown(PyObject *size) { return -reinterpret_cast<int64_t>(size); }
+
+// Reads a sequence of sizes into `dims`; false with TypeError/ValueError set. `unknown`: the sequence if it holds unknown sizes.
+bool parse_shape(PyObject *shape, Dims &dims, Ref &unknown) {
     dims.truncate(0);
     Ref seq(PySequence_Fast(shape, ""));
     if (!seq) {
@@ -145,6 +149,12 @@ bool parse_shape(PyObject *shape, Dims &dims) {
     }
     for (Py_ssize_t k = 0; k < PySequence_Fast_GET_SIZE(seq.get()); ++k) {
         PyObject *item = PySequence_Fast_GET_ITEM(seq.get(), k);
+        if (STENO_UNLIKELY(reinterpret_cast<PyObject *>(Py_TYPE(item)) == dimension_type)) {
+            if (!dims.push(number_of_unknown(item))) return false;
+            if (!unknown) unknown = Ref(PySequence_Tuple(seq.get()));
+            if (!unknown) return false;
+            continue;
+        }
         Ref index(PyLong_CheckExact(item) ? Py_NewRef(item) : PyNumber_Index(item));
         if (!index) {
             if (PyErr_ExceptionMatches(PyExc_TypeError))
@@ -160,6 +170,45 @@ bool parse_shape(PyObject *shape, Dims &dims) {
         if (!dims.push(n)) return false;
     }
     return true;
+}
+
+// `sizes`: the shape as a tuple; null: all sizes are known.
+ShapedArray *interned(const int64_t *dims, int ndim, const DTypeInfo *dtype, bool weak_type, PyObject *sizes) {
+    uint64_t hash = mix(reinterpret_cast<uintptr_t>(dtype) + weak_type, ndim);
+    for (int k = 0; k < ndim; ++k) hash = mix(hash, dims[k]);
+    if (ShapedArray *found = table().find(hash, dims, ndim, dtype, weak_type)) {
+        Py_INCREF(found);
+        return found;
+    }
+    Ref shape(PyTuple_New(ndim));
+    if (!shape) return nullptr;
+    int64_t size = 1;
+    bool empty = false;
+    for (int k = 0; k < ndim; ++k) {
+        PyObject *n = dims[k] < 0 ? Py_NewRef(PyTuple_GET_ITEM(sizes, k)) : PyLong_FromLongLong(dims[k]);
+        if (!n) return nullptr;
+        PyTuple_SET_ITEM(shape.get(), k, n);
+        size = dims[k] < 0 ? INT64_MAX : saturating_mul(size, dims[k]);
+        empty |= dims[k] == 0;
+    }
+    if (empty) size = 0;
+    auto *a = static_cast<ShapedArray *>(PyObject_Malloc(sizeof(ShapedArray) + sizeof(int64_t) * (ndim > 1 ? ndim - 1 : 0)));
+    if (!a) {
+        PyErr_NoMemory();
+        return nullptr;
+    }
+    PyObject_Init(reinterpret_cast<PyObject *>(a), ShapedArrayType);
+    a->shape = shape.release();
+    a->dtype = dtype;
+    a->size = size;
+    a->nbytes = saturating_mul(size, dtype->itemsize);
+    a->hash = hash;
+    a->ndim = ndim;
+    a->weak_type = weak_type;
+    a->weakrefs = nullptr;
+    if (ndim) std::memcpy(a->dims, dims, sizeof(int64_t) * ndim);
+    table().insert(a);
+    return a;
 }
 
 // What JAX's types say of devices: of no effect, there being one memory.
@@ -197,12 +246,13 @@ PyObject *aval_vectorcall(PyObject *, PyObject *const *args, size_t nargsf, PyOb
         return nullptr;
     }
     Dims dims;
-    if (!parse_shape(values[0], dims)) return nullptr;
+    Ref unknown;
+    if (!parse_shape(values[0], dims, unknown)) return nullptr;
     const DTypeInfo *dtype = dtype_info(values[1]);
     if (!dtype) return nullptr;
     int weak = values[2] ? PyObject_IsTrue(values[2]) : 0;
     if (weak < 0) return nullptr;
-    return reinterpret_cast<PyObject *>(make_aval(dims.data(), static_cast<int>(dims.size()), dtype, weak));
+    return reinterpret_cast<PyObject *>(interned(dims.data(), static_cast<int>(dims.size()), dtype, weak, unknown.get()));
 }
 
 PyObject *aval_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
@@ -270,11 +320,23 @@ PyObject *aval_update(PyObject *self, PyObject *args, PyObject *kwargs) {
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$OOp:update", const_cast<char **>(names), &shape, &dtype, &weak)) return nullptr;
     const DTypeInfo *info = dtype ? dtype_info(dtype) : a->dtype;
     if (!info) return nullptr;
-    if (!shape) return reinterpret_cast<PyObject *>(make_aval(a->dims, a->ndim, info, weak));
+    if (!shape) return reinterpret_cast<PyObject *>(interned(a->dims, a->ndim, info, weak, a->shape));
     Dims dims;
-    if (!parse_shape(shape, dims)) return nullptr;
-    return reinterpret_cast<PyObject *>(make_aval(dims.data(), static_cast<int>(dims.size()), info, weak));
+    Ref unknown;
+    if (!parse_shape(shape, dims, unknown)) return nullptr;
+    return reinterpret_cast<PyObject *>(interned(dims.data(), static_cast<int>(dims.size()), info, weak, unknown.get()));
 }
+
+PyObject *set_dimension_type(PyObject *, PyObject *type) {
+    Py_XSETREF(dimension_type, Py_NewRef(type));
+    Py_RETURN_NONE;
+}
+
+PyMethodDef aval_functions[] = {
+    {"set_dimension_type", set_dimension_type, METH_O,
+     "set_dimension_type(cls): shapes may hold instances of cls, sizes that are not known. Equal ones must be identical."},
+    {nullptr, nullptr, 0, nullptr},
+};
 
 PyObject *same(PyObject *self, PyObject *) { return Py_NewRef(self); }
 
@@ -315,7 +377,7 @@ PyType_Slot aval_slots[] = {
     {0, nullptr},
 };
 
-// No garbage collection: a shape holds integers and a dtype never refers to an aval, so no cycle can pass through one.
+// No garbage collection: neither sizes, known or not, nor dtypes refer to an aval, so no cycle can pass through one.
 PyType_Spec aval_spec = {"steno._native.ShapedArray", sizeof(ShapedArray), 0, Py_TPFLAGS_DEFAULT, aval_slots};
 
 }  // namespace
@@ -420,48 +482,24 @@ bool read_scalar_type(PyObject *scalar, ScalarType *out) {
 }
 
 ShapedArray *make_aval(const int64_t *dims, int ndim, const DTypeInfo *dtype, bool weak_type) {
-    uint64_t hash = mix(reinterpret_cast<uintptr_t>(dtype) + weak_type, ndim);
-    for (int k = 0; k < ndim; ++k) hash = mix(hash, dims[k]);
-    if (ShapedArray *found = table().find(hash, dims, ndim, dtype, weak_type)) {
-        Py_INCREF(found);
-        return found;
-    }
-    Ref shape(PyTuple_New(ndim));
-    if (!shape) return nullptr;
-    int64_t size = 1;
-    bool empty = false;
-    for (int k = 0; k < ndim; ++k) {
-        PyObject *n = PyLong_FromLongLong(dims[k]);
-        if (!n) return nullptr;
-        PyTuple_SET_ITEM(shape.get(), k, n);
-        size = saturating_mul(size, dims[k]);
-        empty |= dims[k] == 0;
-    }
-    if (empty) size = 0;
-    auto *a = static_cast<ShapedArray *>(PyObject_Malloc(sizeof(ShapedArray) + sizeof(int64_t) * (ndim > 1 ? ndim - 1 : 0)));
-    if (!a) {
-        PyErr_NoMemory();
-        return nullptr;
-    }
-    PyObject_Init(reinterpret_cast<PyObject *>(a), ShapedArrayType);
-    a->shape = shape.release();
-    a->dtype = dtype;
-    a->size = size;
-    a->nbytes = saturating_mul(size, dtype->itemsize);
-    a->hash = hash;
-    a->ndim = ndim;
-    a->weak_type = weak_type;
-    a->weakrefs = nullptr;
-    if (ndim) std::memcpy(a->dims, dims, sizeof(int64_t) * ndim);
-    table().insert(a);
-    return a;
+    return interned(dims, ndim, dtype, weak_type, nullptr);
 }
 
 std::string describe(const ShapedArray *aval) {
     const char *name = PyUnicode_AsUTF8(aval->dtype->name);
     std::string out = name ? name : "?";
     out += '[';
-    for (int k = 0; k < aval->ndim; ++k) out += (k ? "," : "") + std::to_string(aval->dims[k]);
+    for (int k = 0; k < aval->ndim; ++k) {
+        if (k) out += ',';
+        if (aval->dims[k] >= 0) {
+            out += std::to_string(aval->dims[k]);
+            continue;
+        }
+        Ref text(PyObject_Str(PyTuple_GET_ITEM(aval->shape, k)));
+        const char *unknown = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
+        if (!unknown) PyErr_Clear();
+        out += unknown ? unknown : "?";
+    }
     return out + ']';
 }
 
@@ -474,7 +512,7 @@ bool init_aval(PyObject *module) {
     ShapedArrayType = add_type(module, &aval_spec);
     if (!ShapedArrayType) return false;
     ShapedArrayType->tp_vectorcall = aval_vectorcall;
-    return true;
+    return PyModule_AddFunctions(module, aval_functions) == 0;
 }
 
 }  // namespace steno

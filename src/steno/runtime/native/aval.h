@@ -67,15 +67,15 @@ struct ScalarType {
 bool read_scalar_type(PyObject *numpy_scalar, ScalarType *out);
 
 struct ShapedArray {
-    PyObject_HEAD PyObject *shape;  // tuple of int
+    PyObject_HEAD PyObject *shape;  // tuple of int; in programs that are only traced also of unknown sizes
     const DTypeInfo *dtype;
-    int64_t size;    // elements; saturates at INT64_MAX
+    int64_t size;    // elements; saturates at INT64_MAX, which stands for an unknown number too
     int64_t nbytes;  // saturates at INT64_MAX, so that an allocation of it fails
     uint64_t hash;
     int ndim;
     bool weak_type;
     PyObject *weakrefs;
-    int64_t dims[1];  // ndim of them
+    int64_t dims[1];  // ndim of them; below zero: unknown
 };
 
 extern PyTypeObject *ShapedArrayType;

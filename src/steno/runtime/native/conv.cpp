@@ -96,6 +96,7 @@ void clear(const ConvJob &j, const ConvPhase &p, int64_t n, T *out, const std::v
 }
 
 // The dtypes without kernels.
+STENO_FMA_BEGIN
 template <class T>
 void plain(const ConvJob &j, const ConvPhase &p, const T *lhs, const T *rhs, int64_t n, T *out, const std::vector<ConvTile> &tiles) {
     std::vector<int64_t> lhs_at(kBlockK), rhs_at(kBlockK);
@@ -116,6 +117,8 @@ void plain(const ConvJob &j, const ConvPhase &p, const T *lhs, const T *rhs, int
             }
     }
 }
+
+STENO_FMA_END
 
 template <class T>
 bool vectorised(const ConvJob &j, const ConvPhase &p, const T *lhs, const T *rhs, int64_t n, T *out, std::vector<ConvTile> &tiles) {

@@ -26,6 +26,7 @@ thread_local PackBuffer pack_buffer;
 
 // ---- the other dtypes: plain loops, columns innermost
 
+STENO_FMA_BEGIN
 template <class T>
 void plain(int64_t m, int64_t n, int64_t k, const T *a, int64_t a_row, int64_t a_col, const T *b, int64_t b_row, int64_t b_col, T *c, int64_t c_row) {
     for (int64_t i = 0; i < m; ++i) {
@@ -41,6 +42,29 @@ void plain(int64_t m, int64_t n, int64_t k, const T *a, int64_t a_row, int64_t a
         }
     }
 }
+
+// One element, of many k-blocks: eight of their chains at a time, since a chain waits for itself.
+template <class T>
+void dot_blocks(int64_t first, int64_t last, int64_t k, const T *a, int64_t a_col, const T *b, int64_t b_row, T *sums) {
+    constexpr int64_t kChains = 8;
+    for (; first < last; first += kChains) {
+        int64_t chains = std::min(kChains, last - first), from = first * kBlockK;
+        T acc[kChains] = {};
+        if (chains == kChains && from + kChains * kBlockK <= k) {
+            for (int64_t p = 0; p < kBlockK; ++p)
+                STENO_UNROLL
+                for (int64_t c = 0; c < kChains; ++c) {
+                    int64_t at = from + c * kBlockK + p;
+                    acc[c] = std::fma(a[at * a_col], b[at * b_row], acc[c]);
+                }
+        } else {
+            for (int64_t c = 0; c < chains; ++c)
+                for (int64_t at = from + c * kBlockK, end = std::min(k, at + kBlockK); at < end; ++at) acc[c] = std::fma(a[at * a_col], b[at * b_row], acc[c]);
+        }
+        std::copy_n(acc, chains, sums + first);
+    }
+}
+STENO_FMA_END
 
 // ---- the whole job, cut for the threads
 
@@ -197,6 +221,36 @@ void run_narrow(const Job &j, steno::AmxKind kind, int64_t batch, int64_t m0, in
     if (!done) j.failed->store(true);
 }
 
+constexpr int64_t kLongDot = 100'000;  // of which two threads compute a part each
+
+// One element of float32 or float64. The blocks' sums are added in order, whoever computed them.
+template <class T>
+struct Dot {
+    int64_t k;
+    const T *a, *b;
+    int64_t a_col, b_row;
+    T *sums;
+    bool run(T *c, bool parallel) {
+        int64_t blocks = (k + kBlockK - 1) / kBlockK;
+        sums = pack_buffer.a<T>(size_t(blocks));
+        if (!sums) return false;
+        void *self = this;
+        if (parallel)
+            steno_parallel_for(run_blocks, &self, blocks, std::max<int64_t>(1, blocks / std::max(1, steno::num_threads())));
+        else
+            dot_blocks(0, blocks, k, a, a_col, b, b_row, sums);
+        T total = sums[0];
+        for (int64_t p = 1; p < blocks; ++p) total += sums[p];
+        *c = total;
+        return true;
+    }
+    static void run_blocks(void **bufs, int64_t begin, int64_t end) {
+        steno::FlushSubnormals flush;
+        const Dot &d = *static_cast<const Dot *>(bufs[0]);
+        dot_blocks(begin, end, d.k, d.a, d.a_col, d.b, d.b_row, d.sums);
+    }
+};
+
 template <class T>
 void run_one(const Job &j, int64_t batch, int64_t m0, int64_t m1, int64_t n0, int64_t n1) {
     const T *a = static_cast<const T *>(j.a) + j.lhs.offset + batch * j.lhs.batch + m0 * j.lhs.row;
@@ -209,6 +263,11 @@ void run_one(const Job &j, int64_t batch, int64_t m0, int64_t m1, int64_t n0, in
     }
     int64_t a_row = j.lhs.row, a_col = j.lhs.col, b_row = j.rhs.row, b_col = j.rhs.col;
     bool done = true;
+    if constexpr (std::is_floating_point_v<T>)
+        if (j.m == 1 && j.n == 1 && k > 2 * kBlockK) {
+            if (!Dot<T>{k, a, b, a_col, b_row, nullptr}.run(c, j.batch == 1 && k >= kLongDot)) j.failed->store(true);
+            return;
+        }
     if constexpr (std::is_same_v<T, float>) {
         done = product<lanes::F32>(m, n, k, a, a_row, a_col, b, b_row, b_col, c, j.n, false);
     } else if constexpr (std::is_same_v<T, double>) {

@@ -8,6 +8,16 @@
 
 #include "vectors.h"
 
+// std::fma is a call unless the code is for CPUs that have it, and of these is everything on x86.
+#if defined(__x86_64__)
+#define STENO_FMA_BEGIN _Pragma("GCC push_options") _Pragma("GCC target(\"avx2,fma\")")
+#define STENO_FMA_END _Pragma("GCC pop_options")
+#else
+#define STENO_FMA_BEGIN
+#define STENO_FMA_END
+#endif
+
+STENO_FMA_BEGIN
 namespace {
 
 template <class T>
@@ -26,3 +36,4 @@ STENO_INLINE void multiply_add(std::complex<F> &c, std::complex<F> a, std::compl
 }
 
 }  // namespace
+STENO_FMA_END

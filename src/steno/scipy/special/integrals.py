@@ -24,7 +24,7 @@ def _fraction(n: Array, x: Array) -> Array:
     end that is far enough at 1."""
 
     def step(i: Array, f: Array) -> Array:
-        k = _DEPTH - i.astype(f.dtype)
+        k = _DEPTH - jnp.asarray(i, f.dtype)
         return x + n + 2 * (k - 1) - k * (n - 1 + k) / f
 
     return 1 / lax.fori_loop(0, _DEPTH, step, x + n + 2 * _DEPTH)
