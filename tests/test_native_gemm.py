@@ -51,20 +51,24 @@ def other_product(
     """Of bytes, sums in int32; of int32, whose sums wrap around; of complex numbers with small integers as parts: and the exact result."""
     if dtypes[0].startswith("complex"):
         a, b = (rng.integers(-8, 9, s) + 1j * rng.integers(-8, 9, s) for s in ((m, k), (k, n)))
-    elif dtypes[0] == "int32":
+    elif dtypes[0] in ("int32", "int64"):
         a, b = rng.integers(-(2**31), 2**31, (m, k)), rng.integers(-(2**31), 2**31, (k, n))
+        if dtypes[0] == "int64":
+            a, b = a * 2**31 + a, b * 2**30 - b
     else:
         a, b = (rng.integers(np.iinfo(d).min, np.iinfo(d).max + 1, s) for d, s in zip(dtypes, ((m, k), (k, n)), strict=True))
     x, y = a.astype(dtypes[0]), b.astype(dtypes[1])
     x = np.ascontiguousarray(x.T) if layout[0] else x
     y = np.ascontiguousarray(y.T) if layout[1] else y
     contract = ((0 if layout[0] else 1,), (1 if layout[1] else 0,))
-    wanted = dtypes[0] if dtypes[0].startswith("complex") else "int32"
+    wanted = "int32" if dtypes in NARROW else dtypes[0]
     got = np.asarray(lax.dot_general(x, y, (contract, ((), ())), preferred_element_type=wanted))
     return got, (a @ b).astype(wanted)
 
 
-@pytest.mark.parametrize("dtypes", [*NARROW, ("int32", "int32"), ("complex64", "complex64"), ("complex128", "complex128")], ids="-".join)
+@pytest.mark.parametrize(
+    "dtypes", [*NARROW, ("int32", "int32"), ("int64", "int64"), ("complex64", "complex64"), ("complex128", "complex128")], ids="-".join
+)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_other_dtypes_are_exact(dtypes, layout):
     rng = np.random.default_rng(4)

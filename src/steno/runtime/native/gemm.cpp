@@ -96,6 +96,7 @@ namespace lanes {
 STENO_LANES(F32)
 STENO_LANES(F64)
 STENO_LANES(I32)
+STENO_LANES(I64)
 }  // namespace lanes
 #undef STENO_LANES
 
@@ -274,6 +275,8 @@ void run_one(const Job &j, int64_t batch, int64_t m0, int64_t m1, int64_t n0, in
         done = product<lanes::F64>(m, n, k, a, a_row, a_col, b, b_row, b_col, c, j.n, false);
     } else if constexpr (std::is_same_v<T, int32_t>) {
         done = product<lanes::I32>(m, n, k, a, a_row, a_col, b, b_row, b_col, c, j.n, false);
+    } else if constexpr (std::is_same_v<T, int64_t>) {
+        done = product<lanes::I64>(m, n, k, a, a_row, a_col, b, b_row, b_col, c, j.n, false);
     } else if constexpr (std::is_same_v<T, std::complex<float>> || std::is_same_v<T, std::complex<double>>) {
         // Below, plain loops take less; they are the same chains, if one block of the real product holds all of them.
         using L = std::conditional_t<std::is_same_v<T, std::complex<float>>, lanes::F32, lanes::F64>;
@@ -300,7 +303,7 @@ void run_piece(const Job &j, int64_t batch, int64_t m0, int64_t m1, int64_t n0, 
         case 8: return run_one<uint8_t>(j, batch, m0, m1, n0, n1);
         case 9: return run_one<uint16_t>(j, batch, m0, m1, n0, n1);
         case 10: return run_one<int32_t>(j, batch, m0, m1, n0, n1);  // the same bits
-        case 11: return run_one<uint64_t>(j, batch, m0, m1, n0, n1);
+        case 11: return run_one<int64_t>(j, batch, m0, m1, n0, n1);
         case 12: return run_one<bool>(j, batch, m0, m1, n0, n1);
         case 13: return run_narrow<lanes::I32, int32_t, int8_t, int8_t>(j, steno::AmxKind::s8s8, batch, m0, m1, n0, n1);
         case 14: return run_narrow<lanes::I32, int32_t, int8_t, uint8_t>(j, steno::AmxKind::s8u8, batch, m0, m1, n0, n1);

@@ -148,6 +148,27 @@ struct F64 {
         }
     }
 };
+struct I64 {
+    using T = int64_t;
+    using R = __m512i;
+    static constexpr int W = 8, MR = 12;
+    STENO_INLINE static R zero() { return _mm512_setzero_si512(); }
+    STENO_INLINE static R load(const T *p) { return _mm512_loadu_si512(p); }
+    STENO_INLINE static R load(const T *p, int n) { return _mm512_maskz_loadu_epi64(F64::first(n), p); }
+    STENO_INLINE static void store(T *p, R v) { _mm512_storeu_si512(p, v); }
+    STENO_INLINE static void store(T *p, R v, int n) { _mm512_mask_storeu_epi64(p, F64::first(n), v); }
+    STENO_INLINE static R broadcast(const T *p) { return _mm512_set1_epi64(*p); }
+    STENO_INLINE static R fma(R a, R b, R c) { return _mm512_add_epi64(_mm512_mullo_epi64(a, b), c); }
+    STENO_INLINE static R add(R a, R b) { return _mm512_add_epi64(a, b); }
+    STENO_INLINE static void transpose(R *r) {
+        F64::R t[W];
+        STENO_UNROLL
+        for (int i = 0; i < W; ++i) t[i] = _mm512_castsi512_pd(r[i]);
+        F64::transpose(t);
+        STENO_UNROLL
+        for (int i = 0; i < W; ++i) r[i] = _mm512_castpd_si512(t[i]);
+    }
+};
 }  // namespace avx512
 #pragma GCC diagnostic pop
 #pragma GCC pop_options
@@ -229,6 +250,30 @@ struct F64 {
         r[3] = _mm256_permute2f128_pd(b, d, 0x31);
     }
 };
+struct I64 {
+    using T = int64_t;
+    using R = __m256i;
+    static constexpr int W = 4, MR = 6;
+    STENO_INLINE static R zero() { return _mm256_setzero_si256(); }
+    STENO_INLINE static R load(const T *p) { return _mm256_loadu_si256(reinterpret_cast<const R *>(p)); }
+    STENO_INLINE static R load(const T *p, int n) { return _mm256_maskload_epi64(reinterpret_cast<const long long *>(p), F64::first(n)); }
+    STENO_INLINE static void store(T *p, R v) { _mm256_storeu_si256(reinterpret_cast<R *>(p), v); }
+    STENO_INLINE static void store(T *p, R v, int n) { _mm256_maskstore_epi64(reinterpret_cast<long long *>(p), F64::first(n), v); }
+    STENO_INLINE static R broadcast(const T *p) { return _mm256_set1_epi64x(*p); }
+    STENO_INLINE static R fma(R a, R b, R c) {  // of halves of 32 bits; what exceeds 64 falls away
+        R crossed = _mm256_add_epi64(_mm256_mul_epu32(_mm256_srli_epi64(a, 32), b), _mm256_mul_epu32(a, _mm256_srli_epi64(b, 32)));
+        return _mm256_add_epi64(c, _mm256_add_epi64(_mm256_mul_epu32(a, b), _mm256_slli_epi64(crossed, 32)));
+    }
+    STENO_INLINE static R add(R a, R b) { return _mm256_add_epi64(a, b); }
+    STENO_INLINE static void transpose(R *r) {
+        F64::R t[W];
+        STENO_UNROLL
+        for (int i = 0; i < W; ++i) t[i] = _mm256_castsi256_pd(r[i]);
+        F64::transpose(t);
+        STENO_UNROLL
+        for (int i = 0; i < W; ++i) r[i] = _mm256_castpd_si256(t[i]);
+    }
+};
 }  // namespace avx2
 #pragma GCC pop_options
 
@@ -257,16 +302,21 @@ struct Scalar {
     STENO_INLINE static void store(T *p, R v, int) { *p = v; }
     STENO_INLINE static R broadcast(const T *p) { return *p; }
     STENO_INLINE static R fma(R a, R b, R c) {
-        if constexpr (std::is_floating_point_v<S>) return std::fma(a, b, c);
-        else return S(uint32_t(a) * uint32_t(b) + uint32_t(c));
+        if constexpr (std::is_floating_point_v<S>)
+            return std::fma(a, b, c);
+        else  // wraps around
+            return S(std::make_unsigned_t<S>(a) * std::make_unsigned_t<S>(b) + std::make_unsigned_t<S>(c));
     }
     STENO_INLINE static R add(R a, R b) {
-        if constexpr (std::is_floating_point_v<S>) return a + b;
-        else return S(uint32_t(a) + uint32_t(b));
+        if constexpr (std::is_floating_point_v<S>)
+            return a + b;
+        else
+            return S(std::make_unsigned_t<S>(a) + std::make_unsigned_t<S>(b));
     }
     STENO_INLINE static void transpose(R *) {}
 };
 using I32 = Scalar<int32_t>;
+using I64 = Scalar<int64_t>;
 #if defined(__aarch64__)
 struct F32 {
     using T = float;
