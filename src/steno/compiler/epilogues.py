@@ -13,12 +13,11 @@ from collections.abc import Container, Sequence, Set
 
 from steno.compiler.emit_tiles import crosses
 from steno.compiler.loop_rewrites import replace_buffer, split
-from steno.compiler.traffic import PRODUCTS, Traffic, loads_of, traffic_of
+from steno.compiler.traffic import Traffic, loads_of, traffic_of
 from steno.core.record import replace
 from steno.ir.expr import Builder, topological
 from steno.ir.index import Index, var
 from steno.ir.loops import Buffer, CallThen, Kernel, LibraryCall, MapStage, Statement
-from steno.ops.convolution import features_in_rows
 
 LEAST_ROWS = 384  # of a product that may be cut by rows although it has more columns
 
@@ -46,7 +45,7 @@ def fuse(statements: Sequence[Statement], b: Builder, donated: Set[Buffer]) -> l
                     break
         for t in here.reads | here.writes:
             fresh.pop(t, None)
-        if isinstance(s, LibraryCall) and s.symbol in PRODUCTS:
+        if isinstance(s, LibraryCall) and s.symbol == "steno_gemm":
             fresh[s.buffers[2]] = j
     return [s for s in out if s is not None]
 
@@ -70,13 +69,9 @@ def _meeting(traffic: Sequence[Traffic], i: int, j: int) -> int | None:
 def _together(b: Builder, call: LibraryCall, kernel: Kernel) -> CallThen | None:
     """The kernel on the rows of the product, if it is one that reads it so."""
     result = call.buffers[2]
-    if call.symbol == "steno_conv":
-        columns = features_in_rows(call.meta)
-        rows, cut_by_columns = result.size // max(columns, 1), False
-    else:
-        _, batch, m, n, *_ = call.meta
-        rows, columns = (batch, m) if n == 1 else (batch * m, n)
-        cut_by_columns = n == 1 or m < n and batch * m < LEAST_ROWS
+    _, batch, m, n, *_ = call.meta
+    rows, columns = (batch, m) if n == 1 else (batch * m, n)
+    cut_by_columns = n == 1 or m < n and batch * m < LEAST_ROWS
     if columns <= 1 or result.size != rows * columns:
         return None
     found = _by_rows(b, kernel, result, columns)

@@ -55,4 +55,4 @@ def traffic_of(statement: Statement) -> Traffic:
     return Traffic(set(statement.buffers), set(statement.buffers))
 
 
-__all__ = ["PRODUCTS", "Traffic", "loads_of", "traffic_of"]
+__all__ = ["Traffic", "loads_of", "traffic_of"]

@@ -384,43 +384,11 @@ def _planned(g: Geometry, dtype: Any, phases: Sequence[Sequence[_Phase]], block:
         meta += [dtype.itemsize, rank, *(v for d in range(rank) for v in (g.lhs[d], padded[d], low[d]))]
     meta += [len(programs), len(g.axes)]
     for by_positions, lhs0, out0, rows, taps in programs:
-        if by_positions:
-            row = max(rows, key=lambda r: (r[1] == 1 and r[0] >= 12, r[0]))
-        else:  # neighbours in the result, if tiles are not much lower so
-            least = 0.75 * max(_height(r[0]) for r in rows)
-            row = min((r for r in rows if _height(r[0]) >= least), key=lambda r: r[2])
+        row = max(rows, key=lambda r: (r[1] == 1 and r[0] >= 12, r[0]) if by_positions else r[0])
         meta += [int(by_positions), lhs0, out0, len(rows), *(v for r in rows if r is not row for v in r), *row]
         for pairs in taps:
             meta += [len(pairs), *(v for pair in pairs for v in pair)]
     return Plan(tuple(meta), tuple(padded) if pads else None)
-
-
-def features_in_rows(meta: Sequence[int]) -> int:
-    """The number of features by a plan if they are the last axis of the result, of which it computes most in order; 0 otherwise."""
-    groups, features, apart, pads = meta[1], meta[5], meta[7], meta[11]
-    if groups != 1 or apart != 1:
-        return 0
-    at = 12 + (5 + 3 * meta[16] if pads else 0)
-    phases, spatial = meta[at : at + 2]
-    at += 2
-    in_order = others = 0
-    for _ in range(phases):
-        axes = meta[at + 3]
-        at += 4
-        positions = math.prod(meta[at + 3 * d] for d in range(axes))
-        at += 3 * axes
-        if meta[at - 1] == features:
-            in_order += positions
-        else:
-            others += positions
-        for _ in range(spatial):
-            at += 1 + 2 * meta[at]
-    return features if in_order > 4 * others else 0
-
-
-def _height(count: int) -> int:
-    """Of the tiles that an axis is cut into, of twelve rows at most."""
-    return -(-count // -(-count // 12)) if count else 0
 
 
 def _lanes_are_positions(features: int, features_are_neighbours: bool, count: int, step: int, out_step: int) -> bool:

@@ -3,13 +3,11 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
-#include <optional>
 #include <vector>
 
 #include "executable.h"
 #include "fp_state.h"
 #include "multiply_add.h"
-#include "then.h"
 #include "threads.h"
 #include "vectors.h"
 
@@ -41,8 +39,6 @@ struct ConvJob {
     const void *lhs, *rhs;
     void *out;
     std::atomic<bool> *failed;  // no memory, on whatever thread
-    const steno::Then *then;    // what runs on each block of the result, or null
-    int64_t row;                // for `then`: that of `out`
 };
 
 // Results with the same taps: there are several such sets where lhs is dilated, or has zeros around it.
@@ -168,10 +164,16 @@ bool vectorised(const ConvJob &j, const ConvPhase &p, const T *lhs, const T *rhs
     return true;
 }
 
-// The tiles of a piece, in order.
-void tiles_of(const ConvPhase &p, int64_t chunk, std::vector<ConvTile> &tiles) {
-    tiles.clear();
-    for (int64_t t = chunk * p.chunk, last = std::min(p.tiles, t + p.chunk); t < last; ++t) {
+template <class T>
+void run_piece(const ConvJob &j, const ConvPhase &p, int64_t group, int64_t chunk, int64_t column) {
+    int64_t n0 = column * p.columns, n = std::min(p.columns, j.features - n0);
+    const T *lhs = static_cast<const T *>(j.lhs) + group * j.lhs_group;
+    const T *rhs = static_cast<const T *>(j.rhs) + group * j.rhs_group + n0 * j.rhs_feature;
+    T *out = static_cast<T *>(j.out) + group * j.out_group + n0 * j.out_feature;
+    int64_t first = chunk * p.chunk, last = std::min(p.tiles, first + p.chunk);
+    std::vector<ConvTile> tiles;
+    tiles.reserve(size_t(last - first));
+    for (int64_t t = first; t < last; ++t) {
         int64_t row = t % p.across * p.height, rest = t / p.across;
         ConvTile tile{p.lhs0 + row * p.row_lhs, p.out0 + row * p.row_out, 0, int(std::min(p.height, p.rows - row))};
         for (auto axis = p.axes.rbegin(); axis != p.axes.rend(); ++axis) {
@@ -182,14 +184,6 @@ void tiles_of(const ConvPhase &p, int64_t chunk, std::vector<ConvTile> &tiles) {
         }
         tiles.push_back(tile);
     }
-}
-
-template <class T>
-void run_piece(const ConvJob &j, const ConvPhase &p, int64_t group, int64_t column, std::vector<ConvTile> &tiles) {
-    int64_t n0 = column * p.columns, n = std::min(p.columns, j.features - n0);
-    const T *lhs = static_cast<const T *>(j.lhs) + group * j.lhs_group;
-    const T *rhs = static_cast<const T *>(j.rhs) + group * j.rhs_group + n0 * j.rhs_feature;
-    T *out = static_cast<T *>(j.out) + group * j.out_group + n0 * j.out_feature;
     if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>) {
         if (!p.k)
             clear(j, p, n, out, tiles);
@@ -200,52 +194,29 @@ void run_piece(const ConvJob &j, const ConvPhase &p, int64_t group, int64_t colu
     }
 }
 
-// What follows a piece, in runs of positions that are neighbours: the features are those of a row.
-void run_then(const ConvJob &j, const ConvPhase &p, int64_t column, const std::vector<ConvTile> &tiles) {
-    int64_t n0 = column * p.columns, n1 = std::min(j.features, n0 + p.columns), begin = 0, end = 0, step = p.row_out / j.features;
-    auto finish = [&] {
-        if (begin != end) (*j.then)(j.row + begin, end - begin, n0, n1);
-    };
-    for (const ConvTile &t : tiles) {
-        int64_t run = step == 1 ? t.rows : 1;
-        for (int64_t r = 0, at = t.out / j.features; r < t.rows; r += run, at += step) {
-            if (at != end) {
-                finish();
-                begin = at;
-            }
-            end = at + run;
-        }
-    }
-    finish();
-}
-
 void run_range(void **bufs, int64_t begin, int64_t end) {
     const ConvJob &j = *static_cast<const ConvJob *>(bufs[0]);
     const ConvPhase *phase = static_cast<const ConvPhase *>(bufs[1]);
-    std::vector<ConvTile> tiles;
+    steno::FlushSubnormals flush;
     for (int64_t i = begin; i < end; ++i) {
         while (i >= phase->before + phase->pieces) ++phase;
         const ConvPhase &p = *phase;
         int64_t k = i - p.before, column = k % p.column_pieces, chunk = k / p.column_pieces % p.chunks, group = k / p.column_pieces / p.chunks;
-        tiles_of(p, chunk, tiles);
-        std::optional<steno::FlushSubnormals> flush(std::in_place);
         switch (j.code) {
-            case 0: run_piece<float>(j, p, group, column, tiles); break;
-            case 1: run_piece<double>(j, p, group, column, tiles); break;
-            case 2: run_piece<std::complex<float>>(j, p, group, column, tiles); break;
-            case 3: run_piece<std::complex<double>>(j, p, group, column, tiles); break;
-            case 4: run_piece<int8_t>(j, p, group, column, tiles); break;
-            case 5: run_piece<int16_t>(j, p, group, column, tiles); break;
-            case 6: run_piece<int32_t>(j, p, group, column, tiles); break;
-            case 7: run_piece<int64_t>(j, p, group, column, tiles); break;
-            case 8: run_piece<uint8_t>(j, p, group, column, tiles); break;
-            case 9: run_piece<uint16_t>(j, p, group, column, tiles); break;
-            case 10: run_piece<uint32_t>(j, p, group, column, tiles); break;
-            case 11: run_piece<uint64_t>(j, p, group, column, tiles); break;
-            case 12: run_piece<bool>(j, p, group, column, tiles); break;
+            case 0: run_piece<float>(j, p, group, chunk, column); break;
+            case 1: run_piece<double>(j, p, group, chunk, column); break;
+            case 2: run_piece<std::complex<float>>(j, p, group, chunk, column); break;
+            case 3: run_piece<std::complex<double>>(j, p, group, chunk, column); break;
+            case 4: run_piece<int8_t>(j, p, group, chunk, column); break;
+            case 5: run_piece<int16_t>(j, p, group, chunk, column); break;
+            case 6: run_piece<int32_t>(j, p, group, chunk, column); break;
+            case 7: run_piece<int64_t>(j, p, group, chunk, column); break;
+            case 8: run_piece<uint8_t>(j, p, group, chunk, column); break;
+            case 9: run_piece<uint16_t>(j, p, group, chunk, column); break;
+            case 10: run_piece<uint32_t>(j, p, group, chunk, column); break;
+            case 11: run_piece<uint64_t>(j, p, group, chunk, column); break;
+            case 12: run_piece<bool>(j, p, group, chunk, column); break;
         }
-        flush.reset();
-        if (j.then) run_then(j, p, column, tiles);
     }
 }
 
@@ -336,18 +307,19 @@ void cut(const ConvJob &j, ConvPhase &p) {
     p.across = (p.rows + p.height - 1) / p.height;
     p.tiles = p.across;
     for (const ConvAxis &a : p.axes) p.tiles *= a.count;
-    p.columns = j.then && !j.then->by_columns ? j.features : std::min<int64_t>(j.features, 512);
+    p.columns = std::min<int64_t>(j.features, 512);
     // Each piece packs its weights, so pieces are large; but the memory for a piece that is computed aside stays in the caches.
     int64_t threads = steno::num_threads(), wanted = std::max<int64_t>(1, (int64_t(1) << 16) / (p.columns * p.height));
     int64_t share = (p.tiles * j.groups + 2 * threads - 1) / (2 * threads);
     p.chunk = std::max<int64_t>(1, std::min({wanted, share, p.tiles}));
     p.chunks = (p.tiles + p.chunk - 1) / p.chunk;
-    int64_t least = !j.then ? 32 : j.then->by_columns ? steno::kThenColumns : j.features;
-    if (p.chunks * j.groups < threads) p.columns = std::min(p.columns, ((j.features + threads - 1) / threads + least - 1) / least * least);
+    if (p.chunks * j.groups < threads) p.columns = std::min(p.columns, ((j.features + threads - 1) / threads + 31) / 32 * 32);
     p.column_pieces = (j.features + p.columns - 1) / p.columns;
 }
 
-int32_t convolve(void **bufs, const int64_t *meta, const steno::Then *then) {
+}  // namespace
+
+extern "C" int32_t steno_conv(void **bufs, const int64_t *meta) {
     std::atomic<bool> failed{false};
     Reader read{meta};
     ConvJob j;
@@ -356,7 +328,7 @@ int32_t convolve(void **bufs, const int64_t *meta, const steno::Then *then) {
         *field = read();
     if (!j.features) return steno::kOk;
     bool padded = read();
-    j.lhs = bufs[0], j.rhs = bufs[1], j.out = bufs[2], j.failed = &failed, j.then = then, j.row = 0;
+    j.lhs = bufs[0], j.rhs = bufs[1], j.out = bufs[2], j.failed = &failed;
     Padding padding;
     int64_t blocks = 1, lhs_step = 0, out_step = 0;  // blocks of samples that are padded together, elements from one to the next
     if (padded) {
@@ -395,7 +367,7 @@ int32_t convolve(void **bufs, const int64_t *meta, const steno::Then *then) {
     auto of_a_piece = [](const ConvPhase &p) { return p.work / double(std::max<int64_t>(1, p.pieces)); };
     std::stable_sort(phases.begin(), phases.end(), [&](const ConvPhase &a, const ConvPhase &b) { return of_a_piece(a) > of_a_piece(b); });
     int64_t pieces = 0;
-    double work = then ? then->work : 0;
+    double work = 0;
     for (ConvPhase &p : phases) {
         p.before = pieces;
         pieces += p.pieces;
@@ -408,17 +380,7 @@ int32_t convolve(void **bufs, const int64_t *meta, const steno::Then *then) {
         if (padded) {
             padding.from += lhs_step * padding.itemsize;
             j.out = static_cast<char *>(j.out) + out_step * padding.itemsize;
-            j.row += out_step / j.features;
         }
     }
     return failed.load() ? steno::kOutOfMemory : steno::kOk;
-}
-
-}  // namespace
-
-extern "C" int32_t steno_conv(void **bufs, const int64_t *meta) { return convolve(bufs, meta, nullptr); }
-
-extern "C" int32_t steno_conv_then(void **bufs, const int64_t *meta, StenoThen *run, void **then_bufs) {
-    steno::Then then(run, then_bufs, meta);
-    return convolve(bufs, meta + steno::kThenMeta, &then);
 }

@@ -3,8 +3,6 @@
 
 #include <cstdint>
 
-#include "then.h"
-
 extern "C" {
 
 // bufs: lhs, rhs, [scratch,] result, contiguous. meta: the plan that steno/ops/convolution.py makes (see `Reader` users in conv.cpp for its
@@ -15,8 +13,4 @@ extern "C" {
 // result of the same phase (holes of lhs dilation) are left out. Subnormal operands, sums and results count as zero. That does not depend on
 // layouts, tiles, threads or vector width. Dtypes other than float32 and float64 are one chain.
 int32_t steno_conv(void **bufs, const int64_t *meta);
-
-// The same with features as the last axis of the result and one group, and `then` for each block of positions and features (see then.h), which are its
-// rows and columns.
-int32_t steno_conv_then(void **bufs, const int64_t *meta, StenoThen *then, void **then_bufs);
 }

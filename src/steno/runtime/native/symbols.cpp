@@ -23,7 +23,6 @@ const struct {
     {"steno_host_call", reinterpret_cast<void *>(steno_host_call)},
     {"steno_sort", reinterpret_cast<void *>(steno_sort)},
     {"steno_conv", reinterpret_cast<void *>(steno_conv)},
-    {"steno_conv_then", reinterpret_cast<void *>(steno_conv_then)},
     {"steno_fft", reinterpret_cast<void *>(steno_fft)},
     {"steno_gemm", reinterpret_cast<void *>(steno_gemm)},
     {"steno_gemm_then", reinterpret_cast<void *>(steno_gemm_then)},
