@@ -9,12 +9,13 @@ import mpmath
 import numpy as np
 import pytest
 
+import steno
 from steno.core import dtypes
 from steno.core.aval import ShapedArray
 from steno.core.op import OPS, Op
 from steno.core.trace import trace_to_jaxpr
 from steno.ops import arithmetic, bitwise, compare, convert, cumulative, oracle, reduce, sort, transcendental, zeta
-from steno.testing import check_op, differences
+from steno.testing import check_op, differences, same
 
 MODULES = (arithmetic, bitwise, compare, convert, cumulative, reduce, sort, transcendental, zeta)
 RECORDS = {o.name: o for m in MODULES for o in vars(m).values() if isinstance(o, Op)}
@@ -261,8 +262,9 @@ POINTS = [-40.3, -7.25, -2.5, -0.5, -1e-3, 1e-9, 0.3, 0.5, 1.0, 1.5, 4.0, 11.9, 
         (oracle.bessel_i0e, lambda x: mpmath.besseli(0, x) * mpmath.exp(-abs(x)), POINTS),
         (oracle.bessel_i1e, lambda x: mpmath.besseli(1, x) * mpmath.exp(-abs(x)), POINTS),
         (oracle.erf_inv, mpmath.erfinv, [-0.999999, -0.9, -0.5, -1e-12, 1e-3, 0.3, 0.51, 0.95, 0.999]),
+        (oracle.erfc_inv, lambda y: mpmath.erfinv(1 - y), [1e-20, 1e-4, 0.3, 0.7, 1.0, 1.2, 1.9]),
     ],
-    ids=["digamma", "bessel_i0e", "bessel_i1e", "erf_inv"],
+    ids=["digamma", "bessel_i0e", "bessel_i1e", "erf_inv", "erfc_inv"],
 )
 def test_special_functions_of_oracles(function: Any, exact: Any, points: list[float]) -> None:
     with mpmath.workdps(40), np.errstate(all="ignore"):
@@ -275,3 +277,23 @@ def test_lowered_reduction_of_no_axes_is_the_operand() -> None:
     x = np.array([-0.0, 1.0], np.float32)
     assert np.signbit(reduce.reduce_sum.oracle(x, axes=())[0])
     check_op(reduce.reduce_sum, (x,), {"axes": ()})
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_remainders_of_floats_have_the_bits_of_fmod(dtype: Any) -> None:
+    """Quotients near whole numbers, small, great, infinite, of subnormal numbers."""
+    rng, bits = np.random.default_rng(0), np.uint32 if dtype == np.float32 else np.uint64
+    y = rng.standard_normal(4000).astype(dtype)
+    multiple = (y.astype(np.float64) * rng.integers(-(2**23), 2**23, 4000)).astype(dtype)
+    anything = [rng.integers(0, np.iinfo(bits).max, 4000, bits, endpoint=True).view(dtype) for _ in range(2)]
+    special = np.array([0, -0.0, np.inf, -np.inf, np.nan, 1, -1, 3, 1e-40, 2.0**22, 2.0**22 - 1, 2.0**24, np.finfo(dtype).max], dtype)
+    cases = [
+        (multiple, y),
+        (np.nextafter(multiple, dtype(0)), y),
+        (y, np.roll(y, 1)),
+        anything,
+        [m.ravel() for m in np.meshgrid(special, special)],
+    ]
+    x, y = (np.concatenate(side) for side in zip(*cases, strict=True))
+    with steno.enable_x64(True), np.errstate(all="ignore"):
+        assert same(np.asarray(steno.jit(steno.lax.rem)(x, y)), np.fmod(x, y)).all()

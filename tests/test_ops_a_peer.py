@@ -28,6 +28,9 @@ OWN_NAMES = {
     "running_fold",
     "running_recurrence",
     "linear_recurrence",
+    "bessel_i0",
+    "bessel_i1",
+    "erfc_inv",
     "exp_neg_square",
     "descending_key",
     "zeta",  # of other values for q < 0 and infinite q

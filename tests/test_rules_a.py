@@ -51,10 +51,12 @@ RANGES = {
     **dict.fromkeys(["log", "log2", "sqrt", "rsqrt", "digamma", "lgamma", "cbrt"], [(0.4, 3.0)]),
     "log1p": [(-0.6, 2.0)],
     **dict.fromkeys(["asin", "acos", "atanh", "erf_inv", "tan"], [(-0.8, 0.8)]),
+    "erfc_inv": [(0.2, 1.8)],
     "acosh": [(1.3, 3.0)],
     "asinh": [(-2.0, 2.0), (3.0, 30.0)],
     "lgamma": [(0.4, 3.0), (-2.7, -2.3)],
     "digamma": [(0.4, 3.0), (-2.7, -2.3)],
+    "bessel_i1": [(0.2, 3.0), (-3.0, -0.2)],
     "bessel_i1e": [(0.2, 3.0), (-3.0, -0.2)],
     "bessel_i0e": [(0.2, 3.0), (-3.0, -0.2)],
     "abs": [(0.3, 2.0), (-2.0, -0.3)],
@@ -64,9 +66,10 @@ RANGES = {
     "is_finite": [(1.1, 1.9)],
 }
 UNARY = [
-    "abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "bessel_i0e", "bessel_i1e", "cbrt", "ceil", "cos", "cosh", "digamma", "erf",
-    "erf_inv", "erfc", "exp", "exp2", "exp_neg_square", "expm1", "floor", "is_finite", "lgamma", "log", "log1p", "log2", "logistic", "neg",
-    "one_minus_square", "rsqrt", "sign", "sin", "sinh", "sqrt", "square", "tan", "tanh",
+    "abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "bessel_i0", "bessel_i1", "bessel_i0e", "bessel_i1e", "cbrt", "ceil",
+    "cos", "cosh", "digamma", "erf", "erf_inv", "erfc", "erfc_inv", "exp", "exp2", "exp_neg_square", "expm1", "floor", "is_finite",
+    "lgamma", "log", "log1p", "log2", "logistic", "neg", "one_minus_square", "rsqrt", "sign", "sin", "sinh", "sqrt", "square", "tan",
+    "tanh",
 ]  # fmt: skip
 COMPLEX = [
     "abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "exp", "exp2", "expm1", "imag", "log", "log1p", "log2",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from typing import Any
 
 import mpmath as mp
 import numpy as np
@@ -18,8 +19,8 @@ BINARY = ("atan2", "hypot", "pow")
 DOMAINS: dict[str, tuple[float, float]] = {
     "exp": (-110, 92), "exp2": (-155, 130), "expm1": (-20, 90), "logistic": (-106, 40), "sinh": (-91, 91), "cosh": (-91, 91),
     "tanh": (-12, 12), "log": (0, 10), "log2": (0, 10), "log1p": (-1, 10), "acosh": (1, 10), "asin": (-1, 1), "acos": (-1, 1),
-    "atanh": (-1, 1), "rsqrt": (0, 10), "erf": (-7, 7), "erfc": (-7, 12), "erf_inv": (-1, 1), "lgamma": (-12, 40), "digamma": (-12, 40),
-    "bessel_i0e": (-50, 50), "bessel_i1e": (-50, 50),
+    "atanh": (-1, 1), "rsqrt": (0, 10), "erf": (-7, 7), "erfc": (-7, 12), "erf_inv": (-1, 1), "erfc_inv": (0, 2), "lgamma": (-12, 40),
+    "digamma": (-12, 40), "bessel_i0": (-90, 90), "bessel_i1": (-90, 90), "bessel_i0e": (-50, 50), "bessel_i1e": (-50, 50),
 }  # fmt: skip
 LIMITS = {
     "log": (0, np.inf),
@@ -30,7 +31,7 @@ LIMITS = {
     "asin": (-1, 1),
     "acos": (-1, 1),
 }
-LIMITS |= {"atanh": (-1, 1), "erf_inv": (-1, 1)}
+LIMITS |= {"atanh": (-1, 1), "erf_inv": (-1, 1), "erfc_inv": (0, 2)}
 # float64 overflows elsewhere
 WIDE = {
     "exp": (-746, 710),
@@ -40,7 +41,17 @@ WIDE = {
     "sinh": (-711, 711),
     "cosh": (-711, 711),
     "erfc": (-7, 28),
+    "bessel_i0": (-710, 710),
+    "bessel_i1": (-710, 710),
 }
+
+
+def _erfc_inv(y: Any) -> Any:
+    """By mpmath's erfinv where 1 - y has all digits that count, else by Newton's method on log erfc."""
+    if not 0 < y < mp.mpf("1e-3"):
+        return mp.erfinv(1 - y)
+    return mp.findroot(lambda x: mp.log(mp.erfc(x)) - mp.log(y), mp.sqrt(-mp.log(y)) * mp.mpf("0.95"))
+
 
 EXACT: dict[str, Callable] = {
     "exp2": lambda x: mp.mpf(2) ** x,
@@ -49,7 +60,10 @@ EXACT: dict[str, Callable] = {
     "rsqrt": lambda x: 1 / mp.sqrt(x),
     "pow": lambda x, y: mp.power(x, y),
     "erf_inv": lambda x: mp.erfinv(x),
+    "erfc_inv": lambda y: _erfc_inv(y),
     "lgamma": lambda x: mp.re(mp.loggamma(x)),
+    "bessel_i0": lambda x: mp.besseli(0, x),
+    "bessel_i1": lambda x: mp.besseli(1, x),
     "bessel_i0e": lambda x: mp.besseli(0, x) * mp.exp(-abs(x)),
     "bessel_i1e": lambda x: mp.besseli(1, x) * mp.exp(-abs(x)),
 }
@@ -58,9 +72,10 @@ DOUBLE: dict[str, Callable] = {
     "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "atan2": np.arctan2,
     "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh,
     "pow": np.power, "rsqrt": lambda x: 1 / np.sqrt(x), "erf": special.erf, "erfc": special.erfc,
-    "erf_inv": lambda x: np.copysign(special.erfinv(x), x),
+    "erf_inv": lambda x: np.copysign(special.erfinv(x), x), "erfc_inv": lambda y: special.erfcinv(y) + 0.0,
     "lgamma": lambda x: np.where(x == -np.inf, np.inf, special.gammaln(x)),
     "digamma": lambda x: np.where(x == 0, -np.inf, special.digamma(x)),
+    "bessel_i0": lambda x: np.where(np.isinf(x), np.abs(x), special.i0(x)), "bessel_i1": lambda x: np.where(np.isinf(x), x, special.i1(x)),
     "bessel_i0e": special.i0e, "bessel_i1e": special.i1e,
 }  # fmt: skip
 

@@ -284,6 +284,19 @@ erf_inv_fit("ERF_INV", erf_inv_ratio, 1, 1.5, 0, 6.251, 0, 25)
 erf_inv_fit("ERF_INV_TAIL", lambda s: erf_inv_ratio(s * s), 2, 3, mp.sqrt(5), 4.1, 10, 0)
 erf_inv_fit("ERF_INV_TAIL", lambda s: erf_inv_ratio(s * s), 2, 3.5, 2.5, 6.03, 0, 29)
 
+
+# erfc_inv(y) / ((1 - y) s), s = sqrt(-log(y (2 - y))), less 1, far out, as a polynomial of q = (s - 4) / (s + 4)
+def erfc_inv_far(q: object) -> object:
+    s = 4 * (1 + q) / (1 - q)
+    y = -mp.expm1(mp.log1p(-mp.exp(-s * s)) / 2)
+    z = s * mp.mpf("0.95")
+    for _ in range(12):
+        z += (mp.log(mp.erfc(z)) - mp.log(y)) * mp.sqrt(PI) / 2 * mp.exp(z * z) * mp.erfc(z)
+    return z / ((1 - y) * s) - 1
+
+
+fit("ERFC_INV_FAR", erfc_inv_far, (mp.mpf(6) - 4) / 10, mp.mpf("23.4") / mp.mpf("31.4"), lambda q: 1 / (1 + erfc_inv_far(q)), 0, 20)
+
 # I0(x) and I1(x) / x up to 8 as polynomials of x**2 / 4; beyond, times exp(-x) sqrt(x), of 16/x - 1
 for name, order in (("I0", 0), ("I1", 1)):
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -36,12 +37,13 @@ def in_double(body: Function, *xs: Array) -> Any:
         return tuple(converted(v, dtype) for v in out) if isinstance(out, tuple) else converted(out, dtype)
 
 
-def with_derivatives(body: Function, *partials: Function | None, slow: Function | None = None) -> Function:
+def with_derivatives(body: Function, *partials: Function | None, slow: Function | None = None, own: bool = False) -> Function:
     """`body` as a function of arrays of one dtype and shape, its partial derivatives given: `partial(out, *xs)` in float64. None: the body
     is differentiated in the forward direction, so that derivatives of the derivative by that operand are of the forward mode only; `slow`:
-    what is differentiated in its stead, as the derivatives of a series may need more terms."""
+    what is differentiated in its stead, as the derivatives of a series may need more terms; `own`: the body takes the operands as they
+    are."""
 
-    compiled = jit(lambda *xs: in_double(body, *xs))
+    compiled = jit(body if own else lambda *xs: in_double(body, *xs))
 
     @custom_jvp
     def function(*xs: Array) -> Array:
@@ -60,9 +62,15 @@ def with_derivatives(body: Function, *partials: Function | None, slow: Function 
     return function
 
 
-def in_double_op(name: str, body: Function, *partials: Function | None, slow: Function | None = None) -> Op:
-    """The same as an op of floats of one dtype, whose shapes may be stretched, under JAX's name for it."""
-    compiled = jit(lambda *xs: in_double(body, *jnp.broadcast_arrays(*xs)))
+def in_double_op(name: str, body: Function, *partials: Function | None, slow: Function | None = None, eps: float | None = None) -> Op:
+    """The same as an op of floats of one dtype, whose shapes may be stretched, under JAX's name for it. `eps`: what the body takes by that
+    name where its result is rounded to float32 or less: it may end loops earlier."""
+
+    def value(*xs: Array) -> Array:
+        short = eps is not None and dtypes.itemsize_bits(xs[0].dtype) <= 32
+        return in_double(functools.partial(body, eps=eps) if short else body, *jnp.broadcast_arrays(*xs))
+
+    compiled = jit(value)
 
     def by(k: int) -> Function:
         partial = partials[k]

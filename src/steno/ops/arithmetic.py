@@ -344,11 +344,23 @@ def _whole_quotient(x: Any, y: Any) -> Any:
     return mul(sign(q), floor(abs_(q)))
 
 
+def _rem(b: Builder, x: Scalar, y: Scalar) -> Scalar:
+    """C's fmod takes a step for each few bits of the quotient. A whole number q below 2**22 is found at once: the rounded quotient may
+    reach the next one (by a reciprocal under `fast_math` also the one before), so that |x| - q |y| is exact, but off by |y|."""
+    if not isinstance(x, Expr) or x.dtype.kind != "f":
+        return b.rem(x, y)
+    a, c = b.abs(x), b.abs(y)
+    quotient = b.div(a, c)
+    rest = b.fma(b.neg(b.floor(quotient)), c, a)
+    rest = b.select(b.lt(rest, 0.0), b.add(rest, c), b.select(b.lt(rest, c), rest, b.sub(rest, c)))
+    return b.rare(b.not_(b.lt(quotient, 2.0**22)), b.copysign(b.select(b.lt(a, c), a, rest), x), b.rem(x, y))
+
+
 rem = binary(
     "rem",
     INT | FLOAT,
     oracle=direct(primitive("rem")),
-    scalar=lambda b, x, y: b.rem(x, y),
+    scalar=_rem,
     jvp=(lambda g, out, x, y: g, lambda g, out, x, y: mul(g, neg(_whole_quotient(x, y)))),
 )
 """The remainder with the sign of the dividend. Integers: x rem 0 is x."""

@@ -270,6 +270,27 @@ def _erf_inv(x: float) -> float:
 
 erf_inv = _by_element(_erf_inv)
 
+
+def _erfc_inv(y: float) -> float:
+    """For y < 1/2 Newton's method on log erfc = log s - w**2, s by its continued fraction (Abramowitz & Stegun 7.1.14), else by erf_inv."""
+    if not 0 < y < 2:
+        return {0.0: math.inf, 2.0: -math.inf}.get(y, math.nan)
+    if y > 1.5:
+        return -_erfc_inv(2 - y)
+    if y >= 0.5:
+        return _erf_inv(1 - y)
+    log, w = math.log(y), math.sqrt(-math.log(y * (2 - y))) * 0.95
+    for _ in range(12):
+        rest = 0.0
+        for k in range(120, 0, -1):
+            rest = (k / 2) / (w + rest)
+        scaled = math.erfc(w) * math.exp(w * w) if w < 2 else 1 / (math.sqrt(math.pi) * (w + rest))
+        w += (math.log(scaled) - w * w - log) * scaled * math.sqrt(math.pi) / 2
+    return w
+
+
+erfc_inv = _by_element(_erfc_inv)
+
 _PI = np.longdouble("3.14159265358979323846264338327950288")
 _BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510)
 
@@ -295,6 +316,24 @@ def digamma(x: Array) -> Array:
     out = np.where(safe < 0, reflected, psi)
     out = np.where(np.isposinf(wide), np.inf, np.where(pole | ~np.isfinite(wide), np.nan, out))
     return np.where(wide == 0, -np.inf, out).astype(x.dtype)
+
+
+def bessel_i0(x: Array) -> Array:
+    """I0(x)"""
+    return _grown(x, bessel_i0e)
+
+
+def bessel_i1(x: Array) -> Array:
+    """I1(x)"""
+    return _grown(x, bessel_i1e)
+
+
+def _grown(x: Array, scaled: Callable[[Array], Array]) -> Array:
+    """exp(|x|) scaled(x), in long double."""
+    wide = x.astype(np.longdouble)
+    with np.errstate(over="ignore", invalid="ignore"):
+        out = np.exp(np.abs(wide)) * scaled(wide)
+    return np.where(np.isinf(wide), np.copysign(wide, scaled(wide)), out).astype(x.dtype)
 
 
 def bessel_i0e(x: Array) -> Array:

@@ -205,6 +205,7 @@ def _erf_inv_tangent(g: Any, out: Any, x: Any) -> Any:
 
 
 erf_inv = elementary("erf_inv", FLOAT, oracle.erf_inv, 1, jvp=_erf_inv_tangent)
+erfc_inv = elementary("erfc_inv", FLOAT, oracle.erfc_inv, 3, jvp=lambda g, out, y: neg(_erf_inv_tangent(g, out, y)))
 # float8_e8m0fnu has no zero, so an error near a zero of the function is not one near a number of the format
 _CROSSING = FLOAT - {dtypes.float8_e8m0fnu}
 lgamma = elementary("lgamma", FLOAT, oracle.lgamma, 4, floor=1.0, sampled=_CROSSING, jvp=lambda g, out, x: mul(g, digamma(x)))
@@ -228,6 +229,17 @@ def _bessel_i1e_tangent(g: Any, out: Any, x: Any) -> Any:
 
 bessel_i0e = elementary("bessel_i0e", FLOAT, oracle.bessel_i0e, 4, jvp=_bessel_i0e_tangent)
 bessel_i1e = elementary("bessel_i1e", FLOAT, oracle.bessel_i1e, 4, jvp=_bessel_i1e_tangent)
+
+
+def _bessel_i1_tangent(g: Any, out: Any, x: Any) -> Any:
+    """I0(x) - I1(x) / x; 1/2 at 0."""
+    zero = eq(x, number(x, 0))
+    safe = select_n(zero, x, full(x.shape, 1, x.dtype))
+    return mul(g, select_n(zero, sub(bessel_i0(safe), div(bessel_i1(safe), safe)), full(x.shape, 0.5, x.dtype)))
+
+
+bessel_i0 = elementary("bessel_i0", FLOAT, oracle.bessel_i0, 4, jvp=lambda g, out, x: mul(g, bessel_i1(x)))
+bessel_i1 = elementary("bessel_i1", FLOAT, oracle.bessel_i1, 4, jvp=_bessel_i1_tangent)
 
 # roots
 

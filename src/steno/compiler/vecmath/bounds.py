@@ -44,8 +44,11 @@ BOUNDS = {
     "erf": Bound(1, 1),
     "erfc": Bound(1, 3),
     "erf_inv": Bound(2, 2),
+    "erfc_inv": Bound(1, 3),
     "lgamma": Bound(1, 4, floor=1.0),
     "digamma": Bound(1, 16, floor=1.0),
+    "bessel_i0": Bound(1, 4),
+    "bessel_i1": Bound(1, 4),
     "bessel_i0e": Bound(3, 3),
     "bessel_i1e": Bound(3, 3),
 }

@@ -1,4 +1,4 @@
-"""erf, erfc, erf_inv."""
+"""erf, erfc and their inverses."""
 
 from __future__ import annotations
 
@@ -90,3 +90,23 @@ def erf_inv(b: Builder, x: Expr) -> Expr:
     tail = b.fma(x, horner(b, b.sub(b.sqrt(w), tail_centre), m.polynomial("ERF_INV_TAIL")), b.add(x, x))
     edge = b.select(b.eq(b.abs(x), 1.0), b.mul(x, math.inf), math.nan)
     return b.rare(b.not_(b.gt(square, math.exp(-bound))), near, b.select(b.lt(b.abs(x), 1.0), tail, edge))
+
+
+@function("erfc_inv")
+def erfc_inv(b: Builder, y: Expr) -> Expr:
+    """x + x P(w), x = 1 - y, w = -log(y (2 - y)), as erf_inv, whose polynomials these are; beyond s = sqrt(w) = 6 it is s + s P((s - 4) /
+    (s + 4)). float32 by way of float64."""
+    v = b.convert(y, F64)
+    m = machine(v)
+    small = b.min(v, b.sub(2.0, v))
+    square = b.mul(small, b.sub(2.0, small))
+    x = b.sub(1.0, v)
+    k, f = split(b, square)
+    near = b.fma(x, horner(b, b.sub(b.neg(log_sum(b, k, f)), 1.5), m.polynomial("ERF_INV")), x)
+    s = b.sqrt(b.neg(b.call("log", square)))
+    q = b.div(b.sub(s, 4.0), b.add(s, 4.0))
+    far = b.copysign(b.fma(s, horner(b, q, m.polynomial("ERFC_INV_FAR")), s), x)
+    tail = b.fma(x, horner(b, b.sub(s, 3.5), m.polynomial("ERF_INV_TAIL")), b.add(x, x))
+    edge = b.select(b.eq(square, 0.0), b.mul(x, math.inf), math.nan)
+    beyond = b.select(b.lt(s, 6.0), tail, b.select(b.lt(s, math.inf), far, edge))
+    return b.convert(b.rare(b.not_(b.gt(square, math.exp(-6.25))), near, beyond), y.dtype)

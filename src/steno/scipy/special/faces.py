@@ -25,12 +25,14 @@ def operands(fun: str, *xs: ArrayLike) -> list[Array]:
     return [strong(x) for x in jnp.broadcast_arrays(*out)]
 
 
-def special(*partials: Callable[..., Array] | None, weak: bool = True) -> Callable[[Callable[..., Array]], Callable[..., Array]]:
+def special(
+    *partials: Callable[..., Array] | None, weak: bool = True, own: bool = False
+) -> Callable[[Callable[..., Array]], Callable[..., Array]]:
     """A function of floats in float64 as one of arrays: with its partial derivatives (`partial(out, *xs)`; None: see `with_derivatives`).
-    `weak`: operands that are all weakly typed give a result that is."""
+    `weak`: operands that are all weakly typed give a result that is. `own`: see `with_derivatives`."""
 
     def decorate(body: Callable[..., Array]) -> Callable[..., Array]:
-        core = with_derivatives(body, *partials)
+        core = with_derivatives(body, *partials, own=own)
         signature = inspect.signature(body)
 
         @functools.wraps(body)

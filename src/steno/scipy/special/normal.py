@@ -14,6 +14,7 @@ from steno.custom_derivatives import custom_jvp
 from steno.lax.gammas import fused
 from steno.lax.in_double import in_double, polynomial, with_derivatives
 from steno.numpy.operands import convert, promoted_inexact, strong, weak_type_of
+from steno.ops.transcendental import erfc_inv
 from steno.scipy.special.faces import floats, operands, special
 
 Array = Any
@@ -56,12 +57,19 @@ def _density(x: Array) -> Array:
     return _gauss(x) / math.sqrt(2 * math.pi)
 
 
+_ERFC_REST = (
+    0.8363216119888284, 0.4526566931581167, -0.4066650273387171, 0.06708868576086754, 0.09240575584136275, -0.02502206513122287,
+    -0.030274166194999293, 0.005875238608595366, 0.011152010714241056, 0.00033637670317060886, -0.005741306968126399,
+    0.004372446686708672, -0.011264519056135834, 0.023680384186232993, -0.03368891821652918, 0.03755160428679231,
+    -0.03273154813631723, 0.021136393873733474, -0.009616816252322762, 0.0029130923830287298, -0.0005301149396942185,
+    4.418804238637521e-05,
+)  # fmt: skip
+
+
 def _fraction_rest(x: Array) -> Array:
-    """r with 1 / (sqrt(pi) exp(x**2) erfc(x)) = x + r for x >= 2: the continued fraction (7.1.14), from its end."""
-    r = jnp.zeros_like(x)
-    for k in range(120, 0, -1):
-        r = (k / 2) / (x + r)
-    return r
+    """r with 1 / (sqrt(pi) exp(x**2) erfc(x)) = x + r for x >= 2: 2 x r, near 1, as a polynomial of (x - 2) / (x + 2), the minimax one
+    but for 2**-55."""
+    return polynomial(1 - 4 / (x + 2), _ERFC_REST) / (2 * x)
 
 
 def scaled_erfc(x: Array) -> Array:
@@ -84,25 +92,10 @@ def _scaled_slope(out: Array, x: Array) -> Array:
 _erfcx = with_derivatives(scaled_erfc, _scaled_slope)
 
 
-def _inverse_erfc(y: Array) -> Array:
-    """Abramowitz and Stegun 26.2.23, then Halley's method twice; near 1 by erfinv."""
-    small = jnp.minimum(y, 2 - y)
-    v = jnp.clip(small, 1e-310, 0.5)
-    t = jnp.sqrt(-2 * jnp.log(v / 2))
-    x = (t - polynomial(t, (2.515517, 0.802853, 0.010328)) / polynomial(t, (1.0, 1.432788, 0.189269, 0.001308))) / ROOT_2
-    for _ in range(3):
-        # (erfc(x) - v) / erfc'(x), scaled by exp(x**2)
-        step = -(scaled_erfc(x) - v * _exp_square(x)) * ROOT_PI / 2
-        x = x - step / (1 + x * step)
-    x = jnp.where(small < 0.5, jnp.copysign(x, 1 - y), lax.erf_inv(1 - y))
-    x = jnp.where(y == 0, jnp.inf, jnp.where(y == 2, -jnp.inf, x))
-    return jnp.where((y < 0) | (y > 2) | jnp.isnan(y), jnp.nan, x)
-
-
 @special(lambda out, y: -ROOT_PI / 2 * _exp_square(out), weak=False)
 def erfcinv(y: ArrayLike) -> Array:
     """The inverse of erfc."""
-    return _inverse_erfc(y)
+    return erfc_inv(y)
 
 
 _ROOT_HALF_LOW = -4.833646656726457e-17
@@ -132,7 +125,7 @@ def ndtr(x: ArrayLike) -> Array:
     return ndtr_core(floats("ndtr", x))
 
 
-_ndtri = with_derivatives(lambda p: -ROOT_2 * _inverse_erfc(2 * p), lambda out, p: math.sqrt(2 * math.pi) * _exp_square(out / ROOT_2))
+_ndtri = with_derivatives(lambda p: -ROOT_2 * erfc_inv(2 * p), lambda out, p: math.sqrt(2 * math.pi) * _exp_square(out / ROOT_2))
 
 
 @jit

@@ -16,6 +16,7 @@ from steno.core.config import enable_x64
 from steno.lax.gammas import fused, gamma, total
 from steno.lax.in_double import converted, until, with_derivatives
 from steno.numpy.operands import promoted_inexact, static
+from steno.ops.transcendental import bessel_i0, bessel_i1
 from steno.scipy.special.faces import operands, special
 
 Array = Any
@@ -36,21 +37,21 @@ def i1e(x: ArrayLike) -> Array:
     return lax.bessel_i1e(x)
 
 
-@special(lambda out, x: jnp.exp(jnp.abs(x)) * lax.bessel_i1e(x))
+@special(lambda out, x: bessel_i1(x), own=True)
 def i0(x: ArrayLike) -> Array:
     """The modified Bessel function of order 0."""
-    return jnp.exp(jnp.abs(x)) * lax.bessel_i0e(x)
+    return bessel_i0(x)
 
 
 def _i1_slope(out: Array, x: Array) -> Array:
     v = jnp.where(x == 0, 1.0, x)
-    return jnp.where(x == 0, 0.5, jnp.exp(jnp.abs(v)) * (lax.bessel_i0e(v) - lax.bessel_i1e(v) / v))
+    return jnp.where(x == 0, 0.5, bessel_i0(v) - bessel_i1(v) / v)
 
 
-@special(_i1_slope)
+@special(_i1_slope, own=True)
 def i1(x: ArrayLike) -> Array:
     """The modified Bessel function of order 1."""
-    return jnp.exp(jnp.abs(x)) * lax.bessel_i1e(x)
+    return bessel_i1(x)
 
 
 def bessel_jn(z: ArrayLike, *, v: int, n_iter: int = 50) -> Array:
