@@ -45,6 +45,8 @@ BOUNDS = {
     "erfc": Bound(1, 3),
     "erf_inv": Bound(2, 2),
     "erfc_inv": Bound(1, 3),
+    "ndtr": Bound(1, 4),
+    "log_ndtr": Bound(1, 4),
     "lgamma": Bound(1, 4, floor=1.0),
     "digamma": Bound(1, 16, floor=1.0),
     "bessel_i0": Bound(1, 4),
