@@ -15,7 +15,7 @@ from typing import Any, Final
 from steno import lax, numpy as jnp
 from steno.lax.elementwise import erfc
 from steno.lax.gamma_derivative import random_gamma_grad
-from steno.lax.gammas import beta_density, gamma_density, gamma_kernel, log1p_rest, log_gamma_1p, temme_table, total
+from steno.lax.gammas import beta_density, beta_density_short, gamma_density, gamma_kernel, log1p_rest, log_gamma_1p, temme_table, total
 from steno.lax.in_double import in_double_op, polynomial, until
 from steno.lax.operands import elementwise
 
@@ -183,7 +183,8 @@ def _beta_ratio(a: Array, b: Array, x: Array, patience: int = 1, eps: float = _E
     v_fraction = jnp.where(series, 0.0, v)
     by_series = sum_of_terms / lax.pow(w, jnp.where(series, q, 1.0))
     factor = jnp.where(series, by_series, _beta_fraction(p, q, v_fraction, patience, eps))
-    out = factor * beta_density(p, q, v, w, v_low, w_low) / p
+    density = beta_density if eps == _EPS else beta_density_short
+    out = factor * density(p, q, v, w, v_low, w_low) / p
     out = jnp.where(swap, 1 - out, out)
     # the ends of x come first: with an infinite or a zero shape all probability is at the other end
     out = jnp.where((a == 0) | (b == jnp.inf), 1.0, jnp.where((b == 0) | (a == jnp.inf), 0.0, out))
