@@ -252,8 +252,8 @@ def _bessel_i1_tangent(g: Any, out: Any, x: Any) -> Any:
     return mul(g, select_n(zero, sub(bessel_i0(safe), div(bessel_i1(safe), safe)), full(x.shape, 0.5, x.dtype)))
 
 
-bessel_i0 = elementary("bessel_i0", FLOAT, oracle.bessel_i0, 4, jvp=lambda g, out, x: mul(g, bessel_i1(x)))
-bessel_i1 = elementary("bessel_i1", FLOAT, oracle.bessel_i1, 4, jvp=_bessel_i1_tangent)
+bessel_i0 = elementary("bessel_i0", FLOAT, oracle.bessel_i0, 5, jvp=lambda g, out, x: mul(g, bessel_i1(x)))
+bessel_i1 = elementary("bessel_i1", FLOAT, oracle.bessel_i1, 5, jvp=_bessel_i1_tangent)
 
 # roots
 

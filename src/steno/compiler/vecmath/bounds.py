@@ -49,8 +49,8 @@ BOUNDS = {
     "log_ndtr": Bound(1, 4),
     "lgamma": Bound(1, 4, floor=1.0),
     "digamma": Bound(1, 16, floor=1.0),
-    "bessel_i0": Bound(1, 4),
-    "bessel_i1": Bound(1, 4),
+    "bessel_i0": Bound(1, 5),
+    "bessel_i1": Bound(1, 5),
     "bessel_i0e": Bound(3, 3),
     "bessel_i1e": Bound(3, 3),
 }
