@@ -31,6 +31,8 @@ OWN_NAMES = {
     "bessel_i0",
     "bessel_i1",
     "erfc_inv",
+    "ndtr",
+    "log_ndtr",
     "exp_neg_square",
     "descending_key",
     "least",

@@ -68,8 +68,8 @@ RANGES = {
 UNARY = [
     "abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "bessel_i0", "bessel_i1", "bessel_i0e", "bessel_i1e", "cbrt", "ceil",
     "cos", "cosh", "digamma", "erf", "erf_inv", "erfc", "erfc_inv", "exp", "exp2", "exp_neg_square", "expm1", "floor", "is_finite",
-    "lgamma", "log", "log1p", "log2", "logistic", "neg", "one_minus_square", "rsqrt", "sign", "sin", "sinh", "sqrt", "square", "tan",
-    "tanh",
+    "lgamma", "log", "log_ndtr", "ndtr", "log1p", "log2", "logistic", "neg", "one_minus_square", "rsqrt", "sign", "sin", "sinh", "sqrt",
+    "square", "tan", "tanh",
 ]  # fmt: skip
 COMPLEX = [
     "abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "exp", "exp2", "expm1", "imag", "log", "log1p", "log2",

@@ -19,7 +19,8 @@ BINARY = ("atan2", "hypot", "pow")
 DOMAINS: dict[str, tuple[float, float]] = {
     "exp": (-110, 92), "exp2": (-155, 130), "expm1": (-20, 90), "logistic": (-106, 40), "sinh": (-91, 91), "cosh": (-91, 91),
     "tanh": (-12, 12), "log": (0, 10), "log2": (0, 10), "log1p": (-1, 10), "acosh": (1, 10), "asin": (-1, 1), "acos": (-1, 1),
-    "atanh": (-1, 1), "rsqrt": (0, 10), "erf": (-7, 7), "erfc": (-7, 12), "erf_inv": (-1, 1), "erfc_inv": (0, 2), "lgamma": (-12, 40),
+    "atanh": (-1, 1), "rsqrt": (0, 10), "erf": (-7, 7), "erfc": (-7, 12), "erf_inv": (-1, 1), "erfc_inv": (0, 2),
+    "ndtr": (-15, 7), "log_ndtr": (-60, 15), "lgamma": (-12, 40),
     "digamma": (-12, 40), "bessel_i0": (-90, 90), "bessel_i1": (-90, 90), "bessel_i0e": (-50, 50), "bessel_i1e": (-50, 50),
 }  # fmt: skip
 LIMITS = {
@@ -42,6 +43,8 @@ WIDE = {
     "cosh": (-711, 711),
     "erfc": (-7, 28),
     "bessel_i0": (-710, 710),
+    "ndtr": (-38, 9),
+    "log_ndtr": (-100, 38),
     "bessel_i1": (-710, 710),
 }
 
@@ -61,6 +64,8 @@ EXACT: dict[str, Callable] = {
     "pow": lambda x, y: mp.power(x, y),
     "erf_inv": lambda x: mp.erfinv(x),
     "erfc_inv": lambda y: _erfc_inv(y),
+    "ndtr": lambda x: mp.erfc(-x / mp.sqrt(2)) / 2,
+    "log_ndtr": lambda x: mp.log(mp.erfc(-x / mp.sqrt(2)) / 2) if x < -1 else mp.log1p(-mp.erfc(x / mp.sqrt(2)) / 2),
     "lgamma": lambda x: mp.re(mp.loggamma(x)),
     "bessel_i0": lambda x: mp.besseli(0, x),
     "bessel_i1": lambda x: mp.besseli(1, x),
@@ -73,6 +78,7 @@ DOUBLE: dict[str, Callable] = {
     "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh,
     "pow": np.power, "rsqrt": lambda x: 1 / np.sqrt(x), "erf": special.erf, "erfc": special.erfc,
     "erf_inv": lambda x: np.copysign(special.erfinv(x), x), "erfc_inv": lambda y: special.erfcinv(y) + 0.0,
+    "ndtr": special.ndtr, "log_ndtr": special.log_ndtr,
     "lgamma": lambda x: np.where(x == -np.inf, np.inf, special.gammaln(x)),
     "digamma": lambda x: np.where(x == 0, -np.inf, special.digamma(x)),
     "bessel_i0": lambda x: np.where(np.isinf(x), np.abs(x), special.i0(x)), "bessel_i1": lambda x: np.where(np.isinf(x), x, special.i1(x)),

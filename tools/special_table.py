@@ -26,7 +26,8 @@ The largest errors seen of `scipy.special` and `nn` in units in the last place o
 arguments in each of the regions that `tests/special_reference.py` names, and those of SciPy at the same arguments (— where there is no
 such function in SciPy). `tools/special_table.py` writes this table, `tests/test_special_accuracy.py` checks its bounds at fewer arguments.
 
-Most functions are computed in float64 whatever the dtype of their operands, so that results in float32 are rounded once. Errors of
+Most functions are computed in float64 whatever the dtype of their operands, so that results in float32 are rounded once; some only as
+far as float32 shows (`erfc`, `ndtr`, `log_ndtr`, the incomplete functions). Errors of
 derivatives, in float64, are those by each operand in the first region; • where there is none, as by orders, or it is not measured.
 `bessel_jn` is that of order 3, `multigammaln` of dimension 3, `sph_harm_y` the real part for n = 5, m = 2, `softmax` and its relatives
 of two numbers.

@@ -31,7 +31,7 @@ import steno
 from steno import _native, asjax, limits
 from steno._native import JitFunction
 from steno.core.aval import typeof
-from steno.ir.loops import Choice, CopyBuffer, Kernel, LibraryCall, Loop, Program
+from steno.ir.loops import CallThen, Choice, CopyBuffer, Kernel, LibraryCall, Loop, Program
 from steno.tree_util import tree_flatten, tree_leaves, tree_unflatten
 
 BATCH_S = 5e-3
@@ -234,6 +234,9 @@ def _statements(program: Program) -> dict[str, int]:
         if isinstance(s, Kernel):
             out["kernel"] += 1
         elif isinstance(s, LibraryCall):
+            out["library call"] += 1
+        elif isinstance(s, CallThen):
+            out["kernel"] += 1
             out["library call"] += 1
         elif isinstance(s, CopyBuffer):
             out["copy"] += 1

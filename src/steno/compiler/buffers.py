@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
+from steno.compiler.epilogues import computed_in_place, fuse
 from steno.compiler.graph import Constant, Graph, Input, Value
-from steno.compiler.packing import Traffic, loads_of, own_places, pack
+from steno.compiler.packing import own_places, pack
 from steno.compiler.schedule import Schedule
-from steno.ir.loops import Buffer, Choice, CopyBuffer, Fixed, Kernel, Loop, Program, Row, Statement
+from steno.compiler.traffic import Traffic, traffic_of
+from steno.ir.loops import Buffer, CallThen, CopyBuffer, Kernel, Program, Statement
 
 
 @final
@@ -24,32 +26,11 @@ class Assigned:
     aliases: tuple[tuple[int, int], ...]
 
 
-def traffic_of(statement: Statement) -> Traffic:
-    if isinstance(statement, Kernel):
-        loads = [loads_of(stage) for stage in statement.stages]
-        writes = {x.buffer for stage in statement.stages for x in getattr(stage, "stores", ())}
-        return Traffic({b for of_stage in loads for b, _ in of_stage}, writes, loads)
-    if isinstance(statement, CopyBuffer):
-        return Traffic({statement.source}, {statement.target})
-    if isinstance(statement, Loop):
-        reads = {a.buffer for a in (*statement.inputs, *statement.cond_inputs) if isinstance(a, Fixed | Row)}
-        writes = {a.buffer for a in statement.outputs if isinstance(a, Fixed | Row)} | {
-            b for pair in statement.carries for b in pair if b is not None
-        }
-        writes.add(statement.scratch)
-        if statement.flag is not None:
-            writes.add(statement.flag)
-        return Traffic(reads | writes, writes)
-    if isinstance(statement, Choice):
-        reads = {statement.index, statement.scratch, *(b for _, inputs in statement.branches for b in inputs)}
-        return Traffic(reads, {statement.scratch, *statement.outputs})
-    return Traffic(set(statement.buffers), set(statement.buffers))
-
-
 def assign(graph: Graph, schedule: Schedule, donated: frozenset[int] = frozenset(), carried: Sequence[tuple[int, int]] = ()) -> Assigned:
     """`donated`: inputs whose memory any fitting output may take over; `carried`: pairs (output, input), for a nested program."""
-    statements: list[Statement] = [s for step in schedule.steps for s in step.statements]
     inputs = tuple(schedule.buffers[v] for v in graph.inputs)
+    in_order: list[Statement] = [s for step in schedule.steps for s in step.statements]
+    statements = fuse(in_order, schedule.builder, {inputs[i] for i in donated})
     results: list[tuple[str, Any]] = []
     output_values: list[Value] = []
     for v in graph.outputs:
@@ -68,7 +49,8 @@ def assign(graph: Graph, schedule: Schedule, donated: frozenset[int] = frozenset
     aliases += tuple((o, i) for o, i in carried if _safe(statements, traffic, inputs[i], outputs[o]))
     taken = {outputs[o]: inputs[i] for o, i in aliases}
     kept = [k for k, s in enumerate(statements) if not (isinstance(s, CopyBuffer) and taken.get(s.target) is s.source)]
-    statements, traffic = [statements[k] for k in kept], [traffic[k] for k in kept]
+    statements = computed_in_place([statements[k] for k in kept], schedule.builder, {*inputs, *taken})
+    traffic = [traffic_of(s) for s in statements]
     # Rows of arrays are no memory for others, and what is an input's holds something from the start.
     taking = {*inputs, *taken}
     own = [b for b in outputs if b.aligned and b not in taking]
@@ -111,4 +93,8 @@ def _safe(statements: Sequence[Statement], traffic: Sequence[Traffic], source: B
     s = statements[writes[0]]
     if isinstance(s, CopyBuffer):
         return True
+    if isinstance(s, CallThen):  # which may be under way in some rows when its kernel runs on others
+        if source in s.call.buffers or target in s.call.buffers:
+            return False
+        s = s.kernel
     return isinstance(s, Kernel) and own_places(s, traffic[writes[0]].loads, source, target)

@@ -30,6 +30,7 @@ from steno.ir.interp import evaluate_index
 from steno.ir.loops import (
     Argument,
     Buffer,
+    CallThen,
     Carried,
     Choice,
     ColReduce,
@@ -78,6 +79,10 @@ def accesses(s: Statement) -> Accesses:
         for stage in s.stages:
             reads.update((b, None) for b, _ in _loads(stage) if b.kind != "local")
             writes.update((x.buffer, None) for x in getattr(stage, "stores", ()) if x.buffer.kind != "local")
+    elif isinstance(s, CallThen):
+        for part in (accesses(s.call), accesses(s.kernel)):
+            reads.update(dict.fromkeys(part.reads))
+            writes.update(dict.fromkeys(part.writes))
     elif isinstance(s, CopyBuffer):
         reads[s.source] = writes[s.target] = None
     elif isinstance(s, Poison):
@@ -180,6 +185,9 @@ def check_plan(program: Program, shared: Pairs = (), where: str = "program") -> 
                 _invalid(here, f"writes input {b.name}")
         if isinstance(s, Kernel):
             _check_kernel(s, olds, f"{here}, kernel {s.name}")
+        elif isinstance(s, CallThen):
+            _check_then(s, f"{here}, kernel {s.kernel.name}")
+            _check_kernel(s.kernel, olds, f"{here}, kernel {s.kernel.name}")
         elif isinstance(s, Loop):
             _check_loop(s, here)
         elif isinstance(s, Choice):
@@ -290,7 +298,9 @@ def _check_taken_over(program: Program, touched: Sequence[Accesses], old: Buffer
     if first is None or not new.size:
         return
     for k, a in enumerate(touched):
-        if old in a.reads and (k > first or k == first and not isinstance(program.statements[k], Kernel | CopyBuffer)):
+        s = program.statements[k]
+        in_turn = isinstance(s, Kernel | CopyBuffer) or isinstance(s, CallThen) and not {old, new} & set(s.call.buffers)
+        if old in a.reads and (k > first or k == first and not in_turn):
             _invalid(f"{where}, statement {k}", f"reads input {old.name}, which statement {first} changes: output {new.name} takes it over")
 
 
@@ -333,6 +343,27 @@ def _check_kernel(kernel: Kernel, olds: dict[Buffer, Buffer], where: str) -> Non
                 points = [*kernel.outer, *(_points(stage) if m == n else ())]
                 if _meet(points, at, x.offset):
                     _invalid(where, f"a point reads {b.name}[{at}], which another one writes at [{x.offset}], in any order")
+
+
+def _check_then(s: CallThen, where: str) -> None:
+    """The kernel runs on rows that are done while the call computes others: it keeps off those, and off what the call reads."""
+    for b in accesses(s.kernel).writes:
+        if b in s.call.buffers and b is not s.result:
+            _invalid(where, f"writes {b.name}, which the call reads")
+    extents = [v.extent for v in s.kernel.outer]
+    if math.prod(extents) % s.rows:
+        _invalid(where, f"has outer loops {extents} for {s.rows} rows")
+    share = s.rows * s.columns // math.prod(extents)
+    strides = [share * math.prod(extents[k + 1 :]) for k in range(len(extents))]
+    for stage in s.kernel.stages:
+        places = [at for b, at in _loads(stage) if b is s.result]
+        places += [x.offset for x in getattr(stage, "stores", ()) if x.buffer is s.result]
+        for at in places:
+            inside = at
+            for v, stride in zip(s.kernel.outer, strides, strict=True):
+                inside = inside - Index(0, ((v, stride),))
+            if inside.lo < 0 or inside.hi >= share:
+                _invalid(where, f"touches {s.result.name}[{at}], which may be in another row")
 
 
 def _points(stage: Stage) -> Iterable[LoopVar]:

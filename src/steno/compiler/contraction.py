@@ -59,14 +59,15 @@ def place_contract(s: Scheduler, node: Node) -> None:
     if target is not result:
         s.stored.add(target)
         rounded = Node("round", Map(lambda e, i, reads: e.convert(reads[0](i), result.aval.dtype), flat=True), (target,), [result.aval])
-        s.buffers[rounded.results[0]] = s.buffer(result)
-        s.stored.add(rounded.results[0])
-        g = s.new_group(result.shape, True)
+        (value,) = rounded.results
+        s.buffers[value] = s.buffer(result)
+        s.stored.add(value)
+        g = s.new_group(result.shape, False)  # one that broadcasts can join too
         s.add_map(g, rounded)
-        s.outputs.add(rounded.results[0])  # its buffer is the result's: never only local
+        g.stores = [(result if v is value else v, x, at) for v, x, at in g.stores]  # which others read it by
         s.producer[result] = g.step
         s.group_of[result] = g
-        g.scalars[result] = g.scalars[rounded.results[0]]
+        g.scalars[result] = g.scalars[value]
 
 
 def matrix_operand(

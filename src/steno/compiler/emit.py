@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from typing import Any, final
 
 import steno.compiler.emit_outline  # noqa: F401 - adds how outlined functions are called
@@ -19,7 +20,7 @@ from steno.compiler.emit_ahead import rows_ahead
 from steno.compiler.emit_code import Code
 from steno.compiler.emit_control import emit_choice, emit_loop
 from steno.compiler.emit_folds import ColumnReducer, RowReducer, column_unit, emit_running, emit_tree
-from steno.compiler.emit_maps import FLAT_UNIT, Range, emit_map, loaded_by, stored_by
+from steno.compiler.emit_maps import FLAT_UNIT, SPAN_UNIT, Range, emit_map, loaded_by, stored_by
 from steno.compiler.emit_ops import Declarations
 from steno.compiler.emit_registers import emit_registers, fits
 from steno.compiler.emit_scopes import Bound
@@ -30,6 +31,7 @@ from steno.compiler.target import X86_TRIPLE, Target
 from steno.core.config import config
 from steno.ir.loops import (
     Buffer,
+    CallThen,
     Choice,
     ColReduce,
     CopyBuffer,
@@ -48,9 +50,11 @@ from steno.ir.loops import (
 
 COPY_UNIT = 1 << 16  # bytes
 
-_HEAD = """define hidden void @{name}(ptr noundef %buffers, i64 noundef %begin, i64 noundef %end) #0 {{
+# "@?" stands for the name.
+_HEAD = """define hidden void @?(ptr noundef %buffers, i64 noundef %begin, i64 noundef %end) #0 {
 entry:
 """
+_BLOCK_HEAD = _HEAD.replace("%end)", "%end, i64 noundef %first, i64 noundef %last)")
 _METADATA = """!0 = !{!"branch_weights", i32 1, i32 2000}
 !1 = !{i32 1}"""
 
@@ -81,26 +85,35 @@ class Module:
         return "\n".join([f'target triple = "{self.triple}"', *self.declarations, *others, *chosen, attributes, once, _METADATA, ""])
 
 
+class Then(Enum):
+    """How a kernel follows a product: on whole rows, or also on some of their columns, from %first to %last."""
+
+    ROWS = auto()
+    SPANS = auto()
+
+
 @final
 @dataclass(frozen=True)
 class KernelCode:
-    """`body` without the function's name; `buffers` in the order of their numbers; `units` of work."""
+    """`text` of the function, without its name; `buffers` in the order of their numbers; `units` of work."""
 
-    body: str
+    text: str
     buffers: tuple[Buffer, ...]
     units: int
 
 
-def emit_kernel(kernel: Kernel, target: Target, declarations: Declarations, extent_of: Buffer | None = None) -> KernelCode:
-    """`extent_of`: holds the extent of a flat kernel's variable, whose own is but a bound."""
+def emit_kernel(
+    kernel: Kernel, target: Target, declarations: Declarations, extent_of: Buffer | None = None, then: Then | None = None
+) -> KernelCode:
+    """`extent_of`: holds the extent of a flat kernel's variable, whose own is but a bound. `then`: for a kernel on blocks of a product."""
     loaded = set().union(*map(loaded_by, kernel.stages)) if kernel.stages else set()
     stored = frozenset().union(*map(stored_by, kernel.stages)) if kernel.stages else frozenset()
     c = Code(target, declarations, stored & loaded)
     c.any_size = extent_of is not None
     outer = [v for v in kernel.outer if v.extent != 1]
     units = math.prod(v.extent for v in outer)
-    span = None
-    flat = _flat_extent(kernel, target)
+    span, unit = None, FLAT_UNIT
+    flat = _flat_extent(kernel, target) if then is None else None
     if flat is not None:
         extent, unit = flat
         units = -(-extent // unit)
@@ -110,7 +123,9 @@ def emit_kernel(kernel: Kernel, target: Target, declarations: Declarations, exte
             n = str(extent) if extent_of is None else c.op(f"load i64, ptr {c.base(extent_of)}, align 8")
             end = c.call("smin", "i64", 1, (end, n))
         span = (start, end)
-    tiling = find_tiling(kernel, target)
+    elif then is Then.SPANS:
+        span, unit = ("%first", "%last"), SPAN_UNIT
+    tiling = find_tiling(kernel, target) if then is None else None
     if outer:
         p: str = c.open_loop("%begin", "%end")
         extents = [v.extent for v in outer]
@@ -126,8 +141,8 @@ def emit_kernel(kernel: Kernel, target: Target, declarations: Declarations, exte
     if tiling is not None:
         emit_tiles(c, tiling, str(c.variables[tiling.across].value))
     else:
-        for stage, c.ahead in zip(kernel.stages, rows_ahead(kernel), strict=True):
-            _emit_stage(c, stage, span)
+        for stage, c.ahead in zip(kernel.stages, rows_ahead(kernel) if then is None else [()] * len(kernel.stages), strict=True):
+            _emit_stage(c, stage, span, unit)
             c.lines = c.scopes[-1].lines
             if stored_by(stage) & loaded:
                 c.scopes[1].memo.clear()
@@ -147,13 +162,14 @@ def emit_kernel(kernel: Kernel, target: Target, declarations: Declarations, exte
     end = ["  ret void", "}"]
     if c.streamed and target.triple == X86_TRIPLE:  # such stores are ordered by nothing else
         end.insert(0, f"  call void @{declarations.add('llvm.x86.sse.sfence', 'void', ())}()")
-    return KernelCode("\n".join([*lines, *c.scopes[0].lines, *end]), tuple(passed), units)
+    head = _HEAD if then is None else _BLOCK_HEAD
+    return KernelCode(head + "\n".join([*lines, *c.scopes[0].lines, *end]), tuple(passed), units)
 
 
-def _emit_stage(c: Code, stage: Stage, span: Range | None) -> None:
-    """`span`: of the vector variable of a flat kernel, in elements, the start a multiple of its unit."""
+def _emit_stage(c: Code, stage: Stage, span: Range | None, unit: int) -> None:
+    """`span`: of the vector variable of a flat kernel or of a block's columns, in elements; see `emit_map`."""
     if isinstance(stage, MapStage):
-        emit_map(c, stage, span)
+        emit_map(c, stage, span, unit)
     elif isinstance(stage, RowReduce):
         RowReducer(c, stage).emit()
     elif isinstance(stage, TreeReduce):
@@ -181,8 +197,8 @@ def emit(program: Program, target: Target, extent_of: Buffer | None = None) -> M
     shared = _Shared(target, extent_of)
     entry = _Emitter(program, shared).text(ENTRY)
     functions = [*shared.declarations.functions.items()]
-    functions += [(name, _HEAD.format(name=name) + body) for body, name in shared.functions.items()]
-    functions += [(name, body.replace("@?(", f"@{name}(", 1)) for body, name in shared.programs.items()]
+    for texts in (shared.functions, shared.programs):
+        functions += [(name, text.replace("@?(", f"@{name}(", 1)) for text, name in texts.items()]
     declared = (*shared.globals, *shared.declarations.text.values())
     labels = {name: tuple(given) for name, given in shared.labels.items()}
     return Module(target.triple, declared, (*functions, (ENTRY, entry)), frozenset(shared.imports), is_straight(program), labels)
@@ -190,7 +206,8 @@ def emit(program: Program, target: Target, extent_of: Buffer | None = None) -> M
 
 def _kernels(program: Program) -> str:
     """What stands for a program in a name: its first two kernels."""
-    names = [s.name for s in program.statements if isinstance(s, Kernel)]
+    kernels = (s.kernel if isinstance(s, CallThen) else s for s in program.statements)
+    names = [s.name for s in kernels if isinstance(s, Kernel)]
     return "+".join(names[:2]) + ("+..." if len(names) > 2 else "") or "calls"
 
 
@@ -200,7 +217,7 @@ def is_straight(program: Program) -> bool:
 
 @final
 class _Shared:
-    """What the functions of a module have in common. `functions`, `programs`: body -> name of kernels and of nested programs."""
+    """What the functions of a module have in common. `functions`, `programs`: text -> name of kernels and of nested programs."""
 
     def __init__(self, target: Target, extent_of: Buffer | None) -> None:
         self.target = target
@@ -248,11 +265,13 @@ class _Emitter:
                 self.kernel(s)
             elif isinstance(s, LibraryCall):
                 self.library(s)
+            elif isinstance(s, CallThen):
+                self.call_then(s)
             elif isinstance(s, HostCall):
                 self.host(s)
             elif isinstance(s, Loop) and fits(s):
                 text, buffers = emit_registers(s, self.target, self.declarations)
-                self.run(self.function(text, f"loop_of_{_kernels(s.body)}"), buffers, 1, 0.0)
+                self.run(self.function(_HEAD + text, f"loop_of_{_kernels(s.body)}"), buffers, 1, 0.0)
             elif isinstance(s, Loop):
                 emit_loop(self, s)
             elif isinstance(s, Choice):
@@ -313,9 +332,9 @@ class _Emitter:
             self.lines.append(f"  store ptr {p}, ptr {at}, align 8")
         return "%table"
 
-    def function(self, body: str, label: str) -> str:
+    def function(self, text: str, label: str) -> str:
         """The function with this text, which `label` says the sense of."""
-        return self.named(self.shared.functions.setdefault(body, f"k{len(self.shared.functions)}"), label)
+        return self.named(self.shared.functions.setdefault(text, f"k{len(self.shared.functions)}"), label)
 
     def named(self, name: str, label: str) -> str:
         self.shared.labels.setdefault(name, {})[label] = None
@@ -325,22 +344,30 @@ class _Emitter:
         extent_of = self.shared.extent_of
         if extent_of is not None:
             code = emit_kernel(kernel, self.target, self.declarations, extent_of)
-            self.run_units(self.function(code.body, kernel.name), code.buffers, extent_of, kernel.cost / code.units)
+            self.run_units(self.function(code.text, kernel.name), code.buffers, extent_of, kernel.cost / code.units)
             return
+        name, buffers, units = self.code(kernel)
+        if units:
+            self.run(name, buffers, units, kernel.cost)
+
+    def code(self, kernel: Kernel, then: Then | None = None) -> tuple[str, Sequence[Buffer], int]:
+        """The function of a kernel, the buffers it takes, its units."""
         key, buffers = structure(kernel)
+        key = (then, key)
         found = self.shared.kernels.get(key)
         if found is None:
-            code = emit_kernel(kernel, self.target, self.declarations)
-            name = self.function(code.body, kernel.name) if code.units else ""
+            code = emit_kernel(kernel, self.target, self.declarations, None, then)
+            name = self.function(code.text, kernel.name) if code.units else ""
             found = self.shared.kernels[key] = name, tuple(map(buffers.index, code.buffers)), code.units
         elif config._state.verify:
-            code = emit_kernel(kernel, self.target, self.declarations)
-            same = self.shared.functions.get(code.body, "") if code.units else ""
+            code = emit_kernel(kernel, self.target, self.declarations, None, then)
+            same = self.shared.functions.get(code.text, "") if code.units else ""
             if (same, tuple(map(buffers.index, code.buffers)), code.units) != found:
                 raise AssertionError(f"kernel {kernel.name} has the structure of {found[0]}, but other code")
         name, passed, units = found
         if units:
-            self.run(self.named(name, kernel.name), [buffers[k] for k in passed], units, kernel.cost)
+            self.named(name, kernel.name)
+        return name, [buffers[k] for k in passed], units
 
     def run_units(self, name: str, buffers: Sequence[Buffer], extent_of: Buffer, cost: float) -> None:
         """As many units of FLAT_UNIT elements as there are; `cost`: of a unit."""
@@ -382,12 +409,33 @@ class _Emitter:
         table = self.fill_table(call.buffers)
         self.imports.add(call.symbol)
         self.declarations.add(call.symbol, "i32", ("ptr", "ptr"))
-        meta = "null"
-        if call.meta:
-            meta = f"@meta{len(self.globals)}"
-            values = ", ".join(f"i64 {v}" for v in call.meta)
-            self.globals.append(f"{meta} = private unnamed_addr constant [{len(call.meta)} x i64] [{values}], align 8")
-        self.check(self.op(f"call i32 @{call.symbol}(ptr {table}, ptr {meta})"))
+        self.check(self.op(f"call i32 @{call.symbol}(ptr {table}, ptr {self.meta(call.meta)})"))
+
+    def meta(self, numbers: Sequence[int]) -> str:
+        if not numbers:
+            return "null"
+        meta = f"@meta{len(self.globals)}"
+        values = ", ".join(f"i64 {v}" for v in numbers)
+        self.globals.append(f"{meta} = private unnamed_addr constant [{len(numbers)} x i64] [{values}], align 8")
+        return meta
+
+    def call_then(self, s: CallThen) -> None:
+        """The numbers that the function knows the kernel by come before those of the call (`then.h`)."""
+        spans = s.by_columns and s.columns > SPAN_UNIT
+        name, buffers, units = self.code(s.kernel, Then.SPANS if spans else Then.ROWS)
+        if not units:
+            return self.library(s.call)
+        own = self.new_table(len(buffers))
+        for k, b in enumerate(buffers):
+            p = self.address(b)
+            at = self.op(f"getelementptr ptr, ptr {own}, i64 {k}") if k else own
+            self.lines.append(f"  store ptr {p}, ptr {at}, align 8")
+        table = self.fill_table(s.call.buffers)
+        symbol = f"{s.call.symbol}_then"
+        self.imports.add(symbol)
+        self.declarations.add(symbol, "i32", ("ptr", "ptr", "ptr", "ptr"))
+        meta = self.meta((s.points, int(spans), s.result.dtype.itemsize, round(s.kernel.cost), *s.call.meta))
+        self.check(self.op(f"call i32 @{symbol}(ptr {table}, ptr {meta}, ptr @{name}, ptr {own})"))
 
     def host(self, call: HostCall) -> None:
         table = self.fill_table(call.buffers)
@@ -416,7 +464,7 @@ class _Emitter:
             return
         name = self.declarations.add("llvm.memcpy.p0.p0.i64", "void", ("ptr", "ptr", "i64", "i1"))
         self.declarations.add("llvm.smin.i64", "i64", ("i64", "i64"))
-        body = f"""  %from = load ptr, ptr %buffers, align 8
+        body = f"""{_HEAD}  %from = load ptr, ptr %buffers, align 8
   %to.at = getelementptr ptr, ptr %buffers, i64 1
   %to = load ptr, ptr %to.at, align 8
   %start = mul i64 %begin, {COPY_UNIT}

@@ -20,6 +20,7 @@ SHORT_BODY, UNROLLED = 20, 64  # a loop over single elements does several at onc
 ONCE_BODY = 64  # a body of more operations is written once only, its loop is masked throughout
 STREAM_BYTES = 1 << 24
 FLAT_UNIT = 256  # elements of a flat kernel's vector variable that threads share out
+SPAN_UNIT = 64  # of a row, that the blocks of a product share out
 
 Range = tuple["str | int", "str | int"]
 
@@ -105,7 +106,8 @@ def fetch_ahead(c: Code) -> None:
         c.say(f"call void @{name}(ptr {p}, i32 0, i32 {level}, i32 1)")
 
 
-def emit_map(c: Code, stage: MapStage, span: Range | None) -> None:
+def emit_map(c: Code, stage: MapStage, span: Range | None, unit: int = FLAT_UNIT) -> None:
+    """`span`: of the vector variable, known at run time: it begins at a multiple of `unit`, and ends at one or at the variable's end."""
     variables = [v for v in stage.vars if v.extent != 1]
     if any(v.extent == 0 for v in variables):
         return
@@ -162,7 +164,7 @@ def emit_map(c: Code, stage: MapStage, span: Range | None) -> None:
         order = begin(1)
 
     whole = span if span is not None else (0, v.extent)
-    c.where(common_guard(c, stage, depth - 1), lambda: vector_loop(c, whole, v.extent, lanes, size, masked, copy, single, scalars))
+    c.where(common_guard(c, stage, depth - 1), lambda: vector_loop(c, whole, v.extent, unit, lanes, size, masked, copy, single, scalars))
     for _ in variables[:-1]:
         c.close_loop()
 
@@ -237,11 +239,11 @@ def unrolling(size: int) -> int:
 
 
 def vector_loop(
-    c: Code, span: Range, extent: int, lanes: int, size: int, masked: bool,
+    c: Code, span: Range, extent: int, unit: int, lanes: int, size: int, masked: bool,
     copy: Callable[[str | int, str | None], None], single: Callable[[str | int], None], scalars: Callable[[], None],
 ) -> None:  # fmt: skip
     """Covers [start, end): `copy(at, mask)` writes one vector, `single(at)` one element after `scalars()` has switched to them.
-    Bounds known at run time only are multiples of FLAT_UNIT, or `extent`."""
+    Bounds known at run time only are multiples of `unit`, or `extent`."""
     start, end = span
     unroll = unrolling(size)
     if isinstance(start, int) and isinstance(end, int):
@@ -278,7 +280,7 @@ def vector_loop(
     if rest and masked and size > ONCE_BODY:
         _masked_loop(c, span, 1 << 62, lanes, copy)
         return
-    unroll = min(unroll, FLAT_UNIT // lanes)
+    unroll = min(unroll, unit // lanes)
     if extent % (unroll * lanes) == 0:
         _main_loop(c, span, lanes, unroll, copy)
         return

@@ -458,8 +458,8 @@ def prepared_divisor(w: Writer, dtype: np.dtype, lanes: int, y: str) -> Divisor:
     bound = w.op(f"select i1 {large}, {bits} {1 - least}, {bits} {most - least}")
     fits = w.op(f"and i1 {fits}, {small}")
     bound = w.op(f"select i1 {fits}, {bits} {bound}, {bits} 0")
-    floats = (w.splat(x, scalar, lanes) for x in (y, reciprocal, high, low))
-    return Divisor(*floats, w.splat(bound, bits, lanes))
+    y, reciprocal, high, low = (w.splat(x, scalar, lanes) for x in (y, reciprocal, high, low))
+    return Divisor(y, reciprocal, high, low, w.splat(bound, bits, lanes))
 
 
 def _doubled_bits(dtype: np.dtype, exponent: int) -> int:

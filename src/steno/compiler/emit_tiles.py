@@ -60,7 +60,7 @@ def find_tiling(kernel: Kernel, target: Target) -> Tiling | None:
     across, along = outer[-1], stage.vars[0]
     nodes = topological(roots_of(stage.stores))
     lanes = min(MOST_LANES, target.lanes(lane_dtypes(nodes) | {s.buffer.dtype for s in stage.stores}))
-    loads = tuple(e for e in nodes if e.op == "load" and _crosses(e, across, along))
+    loads = tuple(e for e in nodes if e.op == "load" and crosses(e, across, along))
     if not loads or min(across.extent, along.extent) < lanes or stored_by(stage) & {e.attr[0] for e in nodes if e.op == "load"}:
         return None
     group = MOST_GROUP
@@ -71,7 +71,8 @@ def find_tiling(kernel: Kernel, target: Target) -> Tiling | None:
     return Tiling(stage, across, along, loads, lanes, group, once)
 
 
-def _crosses(e: Expr, across: LoopVar, along: LoopVar) -> bool:
+def crosses(e: Expr, across: LoopVar, along: LoopVar) -> bool:
+    """Whether a load's neighbours in memory are those along `across`, far from each other along `along`."""
     buffer, offset, guard = e.attr
     plain = guard is None and all(isinstance(a, LoopVar) for a, _ in offset.terms)
     return plain and offset.coefficient(across) == 1 and abs(offset.coefficient(along)) * buffer.dtype.itemsize >= LINE

@@ -52,6 +52,7 @@ class Schedule:
     steps: tuple[Step, ...]
     buffers: dict[Value, Buffer]
     producer: dict[Value, Step]
+    builder: Builder
 
 
 @final

@@ -7,7 +7,7 @@ from typing import Any
 
 from steno.ir.expr import Builder, Expr, index_values, topological
 from steno.ir.index import ZERO, Atom, FloorDiv, Index, LoopVar, Mod, Value, var
-from steno.ir.loops import Buffer, ColReduce, Cumulate, MapStage, RowReduce, Stage, Store, TreeReduce
+from steno.ir.loops import Buffer, ColReduce, Cumulate, Kernel, MapStage, RowReduce, Stage, Store, TreeReduce
 
 
 def _reindexed(i: Index, change: Callable[[Index], Index], new: Mapping[Expr, Expr]) -> Index:
@@ -137,6 +137,15 @@ def split(b: Builder, stage: MapStage, width: int) -> tuple[LoopVar, MapStage]:
     out = _rewrite_stage(b, stage, lambda i: i.substitute(place), lambda buf, i: (buf, i), (*stage.vars[:-1], inner))
     assert isinstance(out, MapStage)
     return outer, out
+
+
+def replace_buffer(b: Builder, kernel: Kernel, old: Buffer, new: Buffer) -> Kernel:
+    """The kernel with each access to `old` made one to `new`, at the same place."""
+
+    def change(buffer: Buffer, offset: Index) -> tuple[Buffer, Index]:
+        return (new if buffer is old else buffer), offset
+
+    return Kernel(kernel.name, kernel.outer, tuple(_rewrite_stage(b, s, lambda i: i, change) for s in kernel.stages), kernel.cost)
 
 
 def place_locals(b: Builder, stages: Sequence[Stage], local: Mapping[Buffer, Buffer], outer: set[LoopVar]) -> list[Stage]:

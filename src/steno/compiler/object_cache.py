@@ -139,7 +139,7 @@ def digest(*parts: str | bytes) -> bytes:
     """The key of what depends on these."""
     h = blake2b(digest_size=DIGEST)
     for p in parts:
-        data = p.encode() if type(p) is str else p
+        data = p.encode() if isinstance(p, str) else p
         h.update(struct.pack("<Q", len(data)))
         h.update(data)
     return h.digest()

@@ -12,29 +12,14 @@ from bisect import insort
 from collections.abc import Mapping, Sequence, Set
 from typing import final
 
-from steno.compiler.loop_rewrites import stage_exprs
+from steno.compiler.traffic import Traffic
 from steno.core.record import field, record
-from steno.ir.expr import topological
 from steno.ir.index import Atom, Index, LoopVar
-from steno.ir.loops import Buffer, Kernel, Stage, Statement
+from steno.ir.loops import Buffer, Kernel, Statement
 
 ALIGN = 64
 BRIEF = 16  # statements
 LENDERS = 16  # outputs whose memory is lent: the largest
-
-
-@final
-@record(frozen=True)
-class Traffic:
-    """The buffers that a statement reads and writes. `loads`: of a kernel, those of each stage."""
-
-    reads: Set[Buffer]
-    writes: Set[Buffer]
-    loads: Sequence[Sequence[tuple[Buffer, Index]]] = ()
-
-
-def loads_of(stage: Stage) -> list[tuple[Buffer, Index]]:
-    return [(e.attr[0], e.attr[1]) for e in topological(stage_exprs(stage)) if e.op == "load"]
 
 
 @final
@@ -196,4 +181,4 @@ def _in_one_row(kernel: Kernel, offsets: Sequence[Index]) -> bool:
     return True
 
 
-__all__ = ["Packing", "Traffic", "loads_of", "own_places", "pack"]
+__all__ = ["Packing", "own_places", "pack"]

@@ -26,7 +26,7 @@ from steno.compiler.vecmath import FUNCTIONS as FUNCTIONS  # importing them fill
 from steno.core.config import config
 from steno.core.jaxpr import ClosedJaxpr
 from steno.ir.check_loops import check
-from steno.ir.loops import Choice, CopyBuffer, Kernel, LibraryCall, Loop, Program
+from steno.ir.loops import CallThen, Choice, CopyBuffer, Kernel, LibraryCall, Loop, Program, Statement
 from steno.ir.print_loops import show
 
 
@@ -66,19 +66,23 @@ def planned(graph: Graph, donated: frozenset[int], any_size: bool) -> Assigned:
 
 
 def estimated_ns(program: Program) -> float:
-    total = 0.0
-    for s in program.statements:
-        if isinstance(s, Kernel):
-            total += s.cost
-        elif isinstance(s, LibraryCall):
-            total += cost.library_ns(s.symbol, s.operations, [(b.dtype, b.size) for b in s.buffers])
-        elif isinstance(s, Loop):
-            total += (s.length if s.length is not None else cost.PRESUMED_ITERATIONS) * (cost.CALL_NS + estimated_ns(s.body))
-        elif isinstance(s, Choice):
-            total += max(estimated_ns(p) for p, _ in s.branches)
-        elif isinstance(s, CopyBuffer):
-            total += cost.copy_ns(s.source.size * s.source.dtype.itemsize)
-    return total
+    return sum(map(_statement_ns, program.statements), 0.0)
+
+
+def _statement_ns(s: Statement) -> float:
+    if isinstance(s, Kernel):
+        return s.cost
+    if isinstance(s, LibraryCall):
+        return cost.library_ns(s.symbol, s.operations, [(b.dtype, b.size) for b in s.buffers])
+    if isinstance(s, CallThen):
+        return _statement_ns(s.call) + s.kernel.cost
+    if isinstance(s, Loop):
+        return (s.length if s.length is not None else cost.PRESUMED_ITERATIONS) * (cost.CALL_NS + estimated_ns(s.body))
+    if isinstance(s, Choice):
+        return max(estimated_ns(p) for p, _ in s.branches)
+    if isinstance(s, CopyBuffer):
+        return cost.copy_ns(s.source.size * s.source.dtype.itemsize)
+    return 0.0
 
 
 @final
@@ -108,7 +112,7 @@ class Levels:
 
     def link(self, keep: bool) -> Linked:
         """The machine code. `keep`: on disk, by its text."""
-        libraries_only = not any(isinstance(s, Kernel | Loop | Choice) for s in self.assigned.program.statements)
+        libraries_only = not any(isinstance(s, Kernel | CallThen | Loop | Choice) for s in self.assigned.program.statements)
         opt = 0 if libraries_only or self.nanoseconds < (cost.QUICK_NS if self.quick else cost.TINY_NS) else OPT_LEVEL
         with self._clock("code"):
             linked = link(self.module, opt=opt, keep=keep, whole=config._state.perf_map)

@@ -110,13 +110,13 @@ class Scheduler(Expressions):
 
     def run(self) -> Schedule:
         if self.nested and is_small(self.graph) and place_points(self):
-            return Schedule(tuple(self.in_order()), self.buffers, self.producer)
+            return Schedule(tuple(self.in_order()), self.buffers, self.producer, self.b)
         for node in self.graph.nodes:
             if node.has_effects or any(v in self.stored for v in node.results):
                 self.place(node)
         for g in self.groups:
             self.finish(g)
-        return Schedule(tuple(self.in_order()), self.buffers, self.producer)
+        return Schedule(tuple(self.in_order()), self.buffers, self.producer, self.b)
 
     def in_order(self) -> list[Step]:
         done: list[Step] = []

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from steno.core.errors import InconclusiveDimensionOperation
 
@@ -15,6 +15,13 @@ class UnknownSize:
     """A size that is an expression over the sizes of a program's arguments. It has the arithmetic and comparisons of ints, but is none."""
 
     __slots__ = ()
+
+    if TYPE_CHECKING:  # `symbolic` gives them to its expressions
+
+        def _operator(self, other: Any, /) -> Any: ...
+
+        __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __floordiv__ = __mod__ = _operator
+        __lt__ = __le__ = __gt__ = __ge__ = _operator
 
 
 def size_of(n: Any) -> Any:

@@ -405,8 +405,9 @@ def _divmod(scope: SymbolicScope, x: Size, y: Size) -> tuple[Size, Size]:
     low, high = bounds(r, 1) if type(y) is int else (-math.inf, math.inf)
     if type(y) is int and high - low < y and low // y == high // y:
         return q + int(low // y), r - int(low // y) * y
-    if type(y) is int and len(r.terms) == 1 and r.terms[0][1] == 1:
-        term = r.terms[0][0]
+    terms = terms_of(r)
+    if type(y) is int and len(terms) == 1 and terms[0][1] == 1:
+        term = terms[0][0]
         (f, p) = term[0]
         if len(term) == 1 and p == 1 and type(f) is tuple and f[0] == "floordiv" and type(f[2]) is int:
             return q + _divmod(scope, f[1], f[2] * y)[0], _operation(scope, "mod", r, y)  # of a quotient

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import NoReturn, final
 
@@ -15,6 +16,7 @@ from steno.ir.index import FloorDiv, Index, LoopVar, Mod, Value
 from steno.ir.loops import (
     Argument,
     Buffer,
+    CallThen,
     Carried,
     Choice,
     ColReduce,
@@ -102,6 +104,8 @@ class _Checker:
             if isinstance(s, Kernel):
                 self.where += f", kernel {s.name}"
                 self.kernel(s)
+            elif isinstance(s, CallThen):
+                self.then(s)
             elif isinstance(s, CopyBuffer):
                 self.has(self.readable, s.source)
                 self.has(self.writable, s.target)
@@ -119,6 +123,15 @@ class _Checker:
             else:
                 for b in s.buffers:
                     self.has(self.readable, b)
+
+    def then(self, s: CallThen) -> None:
+        for b in s.call.buffers:
+            self.has(self.readable, b)
+        points = math.prod(v.extent for v in s.kernel.outer)
+        if s.rows < 1 or s.columns < 1 or s.result.size != s.rows * s.columns or points % s.rows:
+            self.fail(f"{points} points of kernel {s.kernel.name} on {s.rows} rows of {s.columns} in {s.result.size} elements")
+        self.where += f", kernel {s.kernel.name}"
+        self.kernel(s.kernel)
 
     def loop(self, s: Loop) -> None:
         def buffers(arguments: Sequence[Argument], role: int) -> list[Buffer | Row]:
@@ -182,6 +195,9 @@ class _Checker:
                     if e.op == "load":
                         self.known(e.attr[0])
                 self.written.update(x.buffer for x in stores)
+        elif isinstance(s, CallThen):
+            self.flow(s.call)
+            self.flow(s.kernel)
         elif isinstance(s, CopyBuffer):
             self.known(s.source)
             self.written.add(s.target)

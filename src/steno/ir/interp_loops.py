@@ -8,7 +8,7 @@ also makes.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -22,6 +22,7 @@ from steno.ir.loops import (
     LANES,
     Argument,
     Buffer,
+    CallThen,
     Carried,
     Choice,
     ColReduce,
@@ -38,6 +39,7 @@ from steno.ir.loops import (
     Program,
     RowReduce,
     Stage,
+    Statement,
     Store,
     TreeReduce,
     poison_byte,
@@ -74,7 +76,7 @@ def _run(program: Program, memory: Memory, library: Library, host: Host) -> None
     arena = np.zeros(program.arena_bytes, np.uint8)
     for b, lender, offset in program.places():
         memory[b] = (arena if lender is None else memory[lender].view(np.uint8))[offset : offset + b.size * b.dtype.itemsize].view(b.dtype)
-    for s in program.statements:
+    for s in _in_turn(program.statements):
         if isinstance(s, Kernel):
             _kernel(s, memory)
         elif isinstance(s, CopyBuffer):
@@ -97,6 +99,15 @@ def _run(program: Program, memory: Memory, library: Library, host: Host) -> None
                 status = host(s.index, buffers)
             if status:
                 raise RuntimeError(f"{s} ended with status {status}")
+
+
+def _in_turn(statements: Iterable[Statement]) -> Iterator[Statement]:
+    for s in statements:
+        if isinstance(s, CallThen):
+            yield s.call
+            yield s.kernel
+        else:
+            yield s
 
 
 def _nested(program: Program, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], library: Library, host: Host) -> None:

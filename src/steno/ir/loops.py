@@ -2,7 +2,7 @@
 
 grammar
     Program   ::= inputs, outputs, arena buffers (with offsets), Statement*
-    Statement ::= Kernel | LibraryCall | HostCall | CopyBuffer | Loop | Choice | Poison
+    Statement ::= Kernel | LibraryCall | CallThen | HostCall | CopyBuffer | Loop | Choice | Poison
     Loop      ::= `length` times, or while a program gives true: a program, on carried buffers and on rows of arrays
     Choice    ::= one of several programs, by an index in memory
     Kernel    ::= for outer point (row-major, split over threads): Stage*
@@ -20,6 +20,7 @@ number of blocks rounded up to a power of two, combines the blocks; last, the id
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal, final
 
@@ -164,6 +165,37 @@ class LibraryCall:
 
 @final
 @record(frozen=True)
+class CallThen:
+    """A call whose result is `rows` rows of `columns` elements, and a kernel that reads it row by row: block for block, the kernel runs as
+    soon as the block is computed, on the same thread. `int32_t symbol_then(buffers, meta, kernel, kernel's buffers)`.
+
+    The outer points of the kernel, in their order, are shared out evenly to the rows, and what a point reads of the result (or writes
+    there) lies in its row. The kernel changes nothing that the call reads."""
+
+    call: LibraryCall
+    kernel: Kernel
+    rows: int
+    columns: int
+
+    @property
+    def result(self) -> Buffer:
+        return self.call.buffers[2]
+
+    @property
+    def points(self) -> int:
+        """Outer points of the kernel in a row."""
+        return math.prod(v.extent for v in self.kernel.outer) // self.rows
+
+    @property
+    def by_columns(self) -> bool:
+        """Whether the kernel is one map along the columns, so that a block may also be some of those."""
+        stage = self.kernel.stages[0]
+        whole = len(self.kernel.stages) == 1 and isinstance(stage, MapStage) and not stage.serial and self.points == 1
+        return whole and [v.extent for v in stage.vars] == [self.columns]
+
+
+@final
+@record(frozen=True)
 class HostCall:
     """`steno_host_call(rt, index, buffers)`: operands then results; status as for LibraryCall."""
 
@@ -249,7 +281,7 @@ class Choice:
     scratch: Buffer
 
 
-Statement = Kernel | LibraryCall | HostCall | CopyBuffer | Loop | Choice | Poison
+Statement = Kernel | LibraryCall | CallThen | HostCall | CopyBuffer | Loop | Choice | Poison
 
 
 @final

@@ -13,6 +13,7 @@ from steno.ir.index import FloorDiv, Index, LoopVar, Mod, Value
 from steno.ir.loops import (
     Argument,
     Buffer,
+    CallThen,
     Carried,
     Choice,
     ColReduce,
@@ -126,14 +127,15 @@ class _Parser:
             filled = Poison(tuple(self.named(n) for n in line.split()[1:]))
             self.at += 1
             return filled
-        m = re.match(r"(call|host) (\S+) \(([^)]*)\)(?: meta ([-\d ]*\d))?(?: operations (\S+))?$", line)
+        m = re.match(r"(call|host) (\S+) \(([^)]*)\)(?: meta ([-\d ]*\d))?(?: operations (\S+))?(?: then rows (\d+) columns (\d+))?$", line)
         if m is not None:
-            what, name, names, meta, operations = m.groups()
+            what, name, names, meta, operations, rows, columns = m.groups()
             found = tuple(self.named(n) for n in names.split())
             self.at += 1
             if what == "host":
                 return HostCall(int(name), found)
-            return LibraryCall(name, found, tuple(map(int, (meta or "").split())), float(operations or 0))
+            call = LibraryCall(name, found, tuple(map(int, (meta or "").split())), float(operations or 0))
+            return call if rows is None else CallThen(call, self.kernel(), int(rows), int(columns))
         m = re.match(r"copy (\S+) -> (\S+)$", line)
         if m is None:
             self.fail("a statement wanted")

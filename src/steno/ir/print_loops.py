@@ -24,6 +24,8 @@
         %8 = local float32 s
         y[i] = %8
     call sort (x t) meta 3 1 operations 9000.0      operations: left out if 0
+    call gemm (x y t) meta 4 8 then rows 4 columns 8
+    kernel k ...                                    what runs on each of its rows
     host 0 (x y)
     copy x -> t
     poison t
@@ -51,6 +53,7 @@ from steno.ir.index import FloorDiv, Index, LoopVar, Value
 from steno.ir.loops import (
     Argument,
     Buffer,
+    CallThen,
     Carried,
     Choice,
     ColReduce,
@@ -153,6 +156,10 @@ class _Printer:
     def statement(self, s: Statement) -> None:
         if isinstance(s, Kernel):
             self.kernel(s)
+        elif isinstance(s, CallThen):
+            self.statement(s.call)
+            self.lines[-1] += f" then rows {s.rows} columns {s.columns}"
+            self.kernel(s.kernel)
         elif isinstance(s, LibraryCall):
             meta = " meta " + " ".join(map(str, s.meta)) if s.meta else ""
             operations = f" operations {float(s.operations)}" if s.operations else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -61,9 +62,15 @@ def with_derivatives(body: Function, *partials: Function | None, slow: Function 
     return function
 
 
-def in_double_op(name: str, body: Function, *partials: Function | None, slow: Function | None = None) -> Op:
-    """The same as an op of floats of one dtype, whose shapes may be stretched, under JAX's name for it."""
-    compiled = jit(lambda *xs: in_double(body, *jnp.broadcast_arrays(*xs)))
+def in_double_op(name: str, body: Function, *partials: Function | None, slow: Function | None = None, eps: float | None = None) -> Op:
+    """The same as an op of floats of one dtype, whose shapes may be stretched, under JAX's name for it. `eps`: what the body takes by that
+    name where its result is rounded to float32 or less: it may end loops earlier."""
+
+    def value(*xs: Array) -> Array:
+        short = eps is not None and dtypes.itemsize_bits(xs[0].dtype) <= 32
+        return in_double(functools.partial(body, eps=eps) if short else body, *jnp.broadcast_arrays(*xs))
+
+    compiled = jit(value)
 
     def by(k: int) -> Function:
         partial = partials[k]

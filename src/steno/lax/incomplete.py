@@ -15,13 +15,16 @@ from typing import Any, Final
 from steno import lax, numpy as jnp
 from steno.lax.elementwise import erfc
 from steno.lax.gamma_derivative import random_gamma_grad
-from steno.lax.gammas import beta_density, gamma_density, gamma_kernel, log1p_rest, log_gamma_1p, temme_table, total
+from steno.lax.gammas import beta_density, beta_density_short, gamma_density, gamma_kernel, log1p_rest, log_gamma_1p, temme_table, total
 from steno.lax.in_double import in_double_op, polynomial, until
 from steno.lax.operands import elementwise
 
 Array = Any
 
 _EPS: Final = 1e-16
+"""What does not count in float64, and"""
+_SINGLE_EPS: Final = 2.0**-36
+"""in what is rounded to float32."""
 _TINY: Final = 1e-300
 _TERMS: Final = 5000
 _GREAT: Final = 200.0
@@ -30,7 +33,7 @@ _LONG: Final = 1e5
 """and less than some deviations; from here on everywhere in between, as series and fractions have a multiple of sqrt(a) terms."""
 
 
-def _series(a: Array, x: Array) -> Array:
+def _series(a: Array, x: Array, eps: float = _EPS) -> Array:
     """1 + x / (a + 1) + x**2 / ((a + 1) (a + 2)) + ..."""
 
     def step(n: Array, term: Array, total: Array) -> tuple[Array, ...]:
@@ -38,10 +41,10 @@ def _series(a: Array, x: Array) -> Array:
         return term, total + term
 
     one = jnp.ones_like(x)
-    return until(_TERMS, lambda term, total: term > _EPS * total, step, (one, one))[1]
+    return until(_TERMS, lambda term, total: term > eps * total, step, (one, one))[1]
 
 
-def _fraction(a: Array, x: Array) -> Array:
+def _fraction(a: Array, x: Array, eps: float = _EPS) -> Array:
     """1 / (x + 1 - a - 1 (1 - a) / (x + 3 - a - ...))"""
     b0 = x + 1 - a
 
@@ -51,7 +54,7 @@ def _fraction(a: Array, x: Array) -> Array:
         return c, d, f * (c * d), c * d
 
     start = (jnp.full_like(x, 1 / _TINY), 1 / b0, 1 / b0, jnp.zeros_like(x))
-    return until(_TERMS, lambda c, d, f, ratio: jnp.abs(ratio - 1) > 2 * _EPS, step, start)[2]
+    return until(_TERMS, lambda c, d, f, ratio: jnp.abs(ratio - 1) > 2 * eps, step, start)[2]
 
 
 def _away(x: Array) -> Array:
@@ -80,17 +83,18 @@ def _uniform(a: Array, x: Array, upper: bool) -> Array:
     return erfc(z) / 2 + rest if upper else erfc(-z) / 2 - rest
 
 
-def _ratios(upper: bool) -> Callable[[Array, Array], Array]:
-    def ratio(a: Array, x: Array) -> Array:
+def _ratios(upper: bool) -> Callable[..., Array]:
+    def ratio(a: Array, x: Array, eps: float = _EPS) -> Array:
         proper = (a > 0) & (x > 0) & (a < jnp.inf) & (x < jnp.inf)
         close = jnp.square(x - a) < 18 * a
         uniform = proper & (a >= _GREAT) & (jnp.abs(x - a) < 0.3 * a) & (close | (a > _LONG))
-        lower = proper & ~uniform & (x <= jnp.maximum(a, 1.0))
+        # beyond the mean the fraction is slow, and by the series only the complement would cancel
+        lower = proper & ~uniform & (x <= (jnp.maximum(a, 1.0) if upper else a + 4))
         above = proper & ~uniform & ~lower
         tiny = lower & (a < 1)
-        p = _series(jnp.where(lower, a, 1), jnp.where(lower, x, 0.5)) * gamma_density(jnp.where(lower, a, 1), jnp.where(lower, x, 0.5))
+        p = _series(jnp.where(lower, a, 1), jnp.where(lower, x, 0.5), eps) * gamma_density(jnp.where(lower, a, 1), jnp.where(lower, x, 0.5))
         u, v = jnp.where(above, a, 1), jnp.where(above, x, 2)
-        q = _fraction(u, v) * u * gamma_density(u, v)
+        q = _fraction(u, v, eps) * u * gamma_density(u, v)
         w = jnp.where(uniform, a, _GREAT), jnp.where(uniform, x, _GREAT)
         if upper:
             small = _near_zero(jnp.where(tiny, a, 0.5), jnp.where(tiny, x, 0.5))
@@ -122,11 +126,15 @@ def _grad_a(a: Array, x: Array) -> Array:
 
 
 igamma_grad_a_p = in_double_op("igamma_grad_a", _grad_a, None, None)
-lower_gamma = igamma_p = in_double_op("igamma", _ratios(False), lambda out, a, x: igamma_grad_a_p(a, x), lambda out, a, x: _by_x(a, x))
-upper_gamma = igammac_p = in_double_op("igammac", _ratios(True), lambda out, a, x: -igamma_grad_a_p(a, x), lambda out, a, x: -_by_x(a, x))
+lower_gamma = igamma_p = in_double_op(
+    "igamma", _ratios(False), lambda out, a, x: igamma_grad_a_p(a, x), lambda out, a, x: _by_x(a, x), eps=_SINGLE_EPS
+)
+upper_gamma = igammac_p = in_double_op(
+    "igammac", _ratios(True), lambda out, a, x: -igamma_grad_a_p(a, x), lambda out, a, x: -_by_x(a, x), eps=_SINGLE_EPS
+)
 
 
-def _beta_fraction(a: Array, b: Array, x: Array, patience: int) -> Array:
+def _beta_fraction(a: Array, b: Array, x: Array, patience: int, eps: float) -> Array:
     """1 / (1 + d1 / (1 + d2 / ...)) of 26.5.8, until `patience` steps in a row change nothing."""
 
     def even(m: Array) -> Array:
@@ -142,14 +150,14 @@ def _beta_fraction(a: Array, b: Array, x: Array, patience: int) -> Array:
         t = odd(n)
         c, d = _away(1 + t / c), 1 / _away(1 + t * d)
         ratio = first * (c * d)
-        return c, d, f * ratio, jnp.where(jnp.abs(ratio - 1) > 2 * _EPS, float(patience), left - 1)
+        return c, d, f * ratio, jnp.where(jnp.abs(ratio - 1) > 2 * eps, float(patience), left - 1)
 
     d = 1 / _away(1 + odd(jnp.zeros_like(x)))
     start = (jnp.ones_like(x), d, d, jnp.full_like(x, float(patience)))
     return until(_TERMS, lambda c, d, f, left: (left > 0) & ~jnp.isnan(f), step, start)[2]
 
 
-def _beta_series(a: Array, b: Array, x: Array) -> Array:
+def _beta_series(a: Array, b: Array, x: Array, eps: float) -> Array:
     """The sum of (1 - b) (2 - b) ... (n - b) / n! a / (a + n) x**n (26.5.4), whose terms are positive for b <= 1."""
 
     def step(n: Array, term: Array, total: Array) -> tuple[Array, ...]:
@@ -157,10 +165,10 @@ def _beta_series(a: Array, b: Array, x: Array) -> Array:
         return term, total + term * (a / (a + n))
 
     one = jnp.ones_like(x)
-    return until(4 * _TERMS, lambda term, total: term > _EPS * total, step, (one, one))[1]
+    return until(4 * _TERMS, lambda term, total: term > eps * total, step, (one, one))[1]
 
 
-def _beta_ratio(a: Array, b: Array, x: Array, patience: int = 1) -> Array:
+def _beta_ratio(a: Array, b: Array, x: Array, patience: int = 1, eps: float = _EPS) -> Array:
     proper = (a > 0) & (b > 0) & (a < jnp.inf) & (b < jnp.inf) & (x > 0) & (x < 1)
     swap = x > (a + 1) / (a + b + 2)
     p, q, v = (jnp.where(proper, t, 0.5) for t in (a, b, x))
@@ -171,10 +179,12 @@ def _beta_ratio(a: Array, b: Array, x: Array, patience: int = 1) -> Array:
     v, v_low, w, w_low = (jnp.where(swap, s, t) for s, t in ((w, v), (low, 0.0), (v, w), (0.0, low)))
     p, q = jnp.where(swap, q, p), jnp.where(swap, p, q)
     # beyond the middle only the complement has a fraction that converges fast
-    sum_of_terms = _beta_series(p, jnp.where(series, q, 0.5), jnp.where(series, v, 0.0))
+    sum_of_terms = _beta_series(p, jnp.where(series, q, 0.5), jnp.where(series, v, 0.0), eps)
     v_fraction = jnp.where(series, 0.0, v)
-    factor = jnp.where(series, sum_of_terms / lax.pow(w, jnp.where(series, q, 1.0)), _beta_fraction(p, q, v_fraction, patience))
-    out = factor * beta_density(p, q, v, w, v_low, w_low) / p
+    by_series = sum_of_terms / lax.pow(w, jnp.where(series, q, 1.0))
+    factor = jnp.where(series, by_series, _beta_fraction(p, q, v_fraction, patience, eps))
+    density = beta_density if eps == _EPS else beta_density_short
+    out = factor * density(p, q, v, w, v_low, w_low) / p
     out = jnp.where(swap, 1 - out, out)
     # the ends of x come first: with an infinite or a zero shape all probability is at the other end
     out = jnp.where((a == 0) | (b == jnp.inf), 1.0, jnp.where((b == 0) | (a == jnp.inf), 0.0, out))
@@ -193,7 +203,13 @@ def _beta_by_x(out: Array, a: Array, b: Array, x: Array) -> Array:
 
 # where b is natural the fraction ends, but its derivative by b does not
 incomplete_beta = regularized_incomplete_beta_p = in_double_op(
-    "regularized_incomplete_beta", _beta_ratio, None, None, _beta_by_x, slow=functools.partial(_beta_ratio, patience=60)
+    "regularized_incomplete_beta",
+    _beta_ratio,
+    None,
+    None,
+    _beta_by_x,
+    slow=functools.partial(_beta_ratio, patience=60),
+    eps=_SINGLE_EPS,
 )
 
 

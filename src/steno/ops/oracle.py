@@ -291,6 +291,37 @@ def _erfc_inv(y: float) -> float:
 
 erfc_inv = _by_element(_erfc_inv)
 
+
+def _upper_normal(a: float) -> tuple[float, float]:
+    """(s, e) for a >= 0: s e is the probability of more than a, e = exp(-a**2 / 2), the square in two parts."""
+    head = math.floor(min(a, 60.0) * 2**16) / 2**16
+    decay = math.exp(-head * head / 2) * math.exp(-(min(a, 60.0) - head) * (min(a, 60.0) + head) / 2)
+    if a < 2:
+        return math.erfc(a * math.sqrt(0.5)) / 2 / decay, decay
+    rest = 0.0
+    for k in range(200, 0, -1):
+        rest = k / (a + rest)
+    return 1 / (math.sqrt(2 * math.pi) * min(a + rest, 1e200)), decay
+
+
+def _ndtr(x: float) -> float:
+    if math.isnan(x):
+        return x
+    tail = math.prod(_upper_normal(abs(x)))
+    return tail if x < 0 else 1 - tail
+
+
+def _log_ndtr(x: float) -> float:
+    if math.isnan(x) or x == -math.inf:
+        return x
+    if x < -1:
+        return math.log(_upper_normal(-x)[0]) - x * x / 2
+    return math.log1p(-_ndtr(-x))
+
+
+ndtr = _by_element(_ndtr)
+log_ndtr = _by_element(_log_ndtr)
+
 _PI = np.longdouble("3.14159265358979323846264338327950288")
 _BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510)
 

@@ -206,6 +206,20 @@ def _erf_inv_tangent(g: Any, out: Any, x: Any) -> Any:
 
 erf_inv = elementary("erf_inv", FLOAT, oracle.erf_inv, 1, jvp=_erf_inv_tangent)
 erfc_inv = elementary("erfc_inv", FLOAT, oracle.erfc_inv, 3, jvp=lambda g, out, y: neg(_erf_inv_tangent(g, out, y)))
+
+
+def _normal_density(x: Any) -> Any:
+    return mul(number(x, 1 / math.sqrt(2 * math.pi)), exp_neg_square(mul(number(x, math.sqrt(0.5)), x)))
+
+
+def _log_ndtr_tangent(g: Any, out: Any, x: Any) -> Any:
+    """exp(log(density) - out)"""
+    log_density = sub(mul(number(x, -0.5), square(x)), number(x, 0.5 * math.log(2 * math.pi)))
+    return mul(g, exp(sub(log_density, out), accuracy=None))
+
+
+ndtr = elementary("ndtr", FLOAT, oracle.ndtr, 4, jvp=lambda g, out, x: mul(g, _normal_density(x)))
+log_ndtr = elementary("log_ndtr", FLOAT, oracle.log_ndtr, 4, jvp=_log_ndtr_tangent)
 # float8_e8m0fnu has no zero, so an error near a zero of the function is not one near a number of the format
 _CROSSING = FLOAT - {dtypes.float8_e8m0fnu}
 lgamma = elementary("lgamma", FLOAT, oracle.lgamma, 4, floor=1.0, sampled=_CROSSING, jvp=lambda g, out, x: mul(g, digamma(x)))
@@ -238,8 +252,8 @@ def _bessel_i1_tangent(g: Any, out: Any, x: Any) -> Any:
     return mul(g, select_n(zero, sub(bessel_i0(safe), div(bessel_i1(safe), safe)), full(x.shape, 0.5, x.dtype)))
 
 
-bessel_i0 = elementary("bessel_i0", FLOAT, oracle.bessel_i0, 4, jvp=lambda g, out, x: mul(g, bessel_i1(x)))
-bessel_i1 = elementary("bessel_i1", FLOAT, oracle.bessel_i1, 4, jvp=_bessel_i1_tangent)
+bessel_i0 = elementary("bessel_i0", FLOAT, oracle.bessel_i0, 5, jvp=lambda g, out, x: mul(g, bessel_i1(x)))
+bessel_i1 = elementary("bessel_i1", FLOAT, oracle.bessel_i1, 5, jvp=_bessel_i1_tangent)
 
 # roots
 

@@ -1,12 +1,12 @@
-"""erf, erfc and their inverses."""
+"""erf, erfc and their inverses, the normal distribution."""
 
 from __future__ import annotations
 
 import math
 
-from steno.compiler.vecmath.core import MACHINES, exponent_field, function, horner, machine, nearest
+from steno.compiler.vecmath.core import MACHINES, exponent_field, function, horner, machine, nearest, two_sum
 from steno.compiler.vecmath.exponential import exp_tail, reduce_ln2
-from steno.compiler.vecmath.logarithm import log_sum, split
+from steno.compiler.vecmath.logarithm import log1p_sum, log_sum, split
 from steno.ir.expr import F32, F64, Builder, Expr
 
 
@@ -41,25 +41,40 @@ def _scaled_erfc(b: Builder, a: Expr, name: str) -> Expr:
     return b.fma(inverse, b.fma(b.neg(q), d_error, b.fma(b.neg(q), d, p)), q)
 
 
-def _erfc_64(b: Builder, a: Expr) -> Expr:
-    """For 1/2 <= a <= 28, where it is 0."""
-    square = b.mul(a, a)
-    lost = b.fma(a, a, b.neg(square))
+def _scaled_erfc_short(b: Builder, a: Expr) -> Expr:
+    """The same in float64, to 2**-32, by one division."""
+    plus, twice = b.add(a, 4.0), b.fma(a, 2.0, 1.0)
+    inverse = b.div(1.0, b.mul(plus, twice))
+    q = b.mul(b.mul(b.sub(a, 4.0), twice), inverse)
+    return b.mul(horner(b, q, machine(a).polynomial("ERFC_SCALED_SHORT")), b.mul(plus, inverse))
+
+
+def _times_exp(b: Builder, q: Expr, square: Expr, lost: Expr) -> Expr:
+    """q exp(-square - lost)"""
     _, n, r, e = reduce_ln2(b, b.neg(square))
     tail = b.mul(b.mul(r, r), exp_tail(b, r))
     s = b.add(r, b.fma(b.add(b.add(r, 1.0), tail), b.sub(e, lost), tail))
-    q = _scaled_erfc(b, a, "ERFC_SCALED")
     return b.scale(b.fma(q, s, q), n)
+
+
+def _times_exp_short(b: Builder, q: Expr, square: Expr) -> Expr:
+    """q exp(-square) in float64, to 2**-32, for square <= 700"""
+    m = MACHINES[F64]
+    t, n = nearest(b, square, -m.LOG2E[0], m.bias)
+    r = b.fma(square, -m.LOG2E[0], b.neg(n))
+    p = b.fma(r, horner(b, r, m.polynomial("POW_EXP2")), 1.0)
+    return b.mul(exponent_field(b, t), b.mul(p, q))
+
+
+def _erfc_64(b: Builder, a: Expr) -> Expr:
+    """For 1/2 <= a <= 28, where it is 0."""
+    square = b.mul(a, a)
+    return _times_exp(b, _scaled_erfc(b, a, "ERFC_SCALED"), square, b.fma(a, a, b.neg(square)))
 
 
 def _erfc_32(b: Builder, a: Expr) -> Expr:
     """In float64, to 2**-32, for 1/2 <= a <= 11."""
-    m = MACHINES[F64]
-    t, n = nearest(b, b.mul(a, a), -m.LOG2E[0], m.bias)
-    r = b.fma(b.mul(a, a), -m.LOG2E[0], b.neg(n))
-    p = b.fma(r, horner(b, r, m.polynomial("POW_EXP2")), 1.0)
-    ratio = horner(b, b.div(b.sub(a, 4.0), b.add(a, 4.0)), m.polynomial("ERFC_SCALED_SHORT"))
-    return b.mul(exponent_field(b, t), b.mul(p, b.div(ratio, b.fma(a, 2.0, 1.0))))
+    return _times_exp_short(b, _scaled_erfc_short(b, a), b.mul(a, a))
 
 
 @function("erfc")
@@ -110,3 +125,55 @@ def erfc_inv(b: Builder, y: Expr) -> Expr:
     edge = b.select(b.eq(square, 0.0), b.mul(x, math.inf), math.nan)
     beyond = b.select(b.lt(s, 6.0), tail, b.select(b.lt(s, math.inf), far, edge))
     return b.convert(b.rare(b.not_(b.gt(square, math.exp(-6.25))), near, beyond), y.dtype)
+
+
+_ROOT_HALF = math.sqrt(0.5)
+
+
+def _normal(b: Builder, v: Expr, scaled: Expr, single: bool) -> Expr:
+    """The distribution function of the float64 v from scaled = erfc(a) e**(a**2), a = |v| sqrt(1/2) at least 1/2; exp(-a**2) from v, whose
+    square has a known rounding error."""
+    size = b.max(b.min(b.abs(v), 15.0 if single else 39.0), machine(v).negligible)
+    half = b.mul(scaled, 0.5)
+    square = b.mul(b.mul(size, size), 0.5)
+    if single:
+        tail = _times_exp_short(b, half, square)
+    else:
+        tail = _times_exp(b, half, square, b.fma(b.mul(size, 0.5), size, b.neg(square)))
+    z = b.mul(v, _ROOT_HALF)
+    c = b.max(b.abs(z), machine(v).negligible)
+    p = horner(b, b.mul(c, c), MACHINES[F32 if single else F64].polynomial("ERF"))
+    near = b.fma(b.fma(z, p, z), 0.5, 0.5)
+    return b.select(b.lt(b.abs(z), 0.5), near, b.select(b.lt(v, 0.0), tail, b.sub(1.0, tail)))
+
+
+def _scaled_tail(b: Builder, v: Expr, single: bool) -> Expr:
+    """erfc(a) e**(a**2) for a = |v| sqrt(1/2) from 1/2 to 28"""
+    a = b.max(b.min(b.mul(b.abs(v), _ROOT_HALF), 28.0), 0.5)
+    return _scaled_erfc_short(b, a) if single else _scaled_erfc(b, a, "ERFC_SCALED")
+
+
+@function("ndtr")
+def ndtr(b: Builder, x: Expr) -> Expr:
+    """The normal distribution function, by erfc; float32 by way of float64"""
+    v, single = b.convert(x, F64), x.dtype == F32
+    return b.convert(_normal(b, v, _scaled_tail(b, v, single), single), x.dtype)
+
+
+@function("log_ndtr")
+def log_ndtr(b: Builder, x: Expr) -> Expr:
+    """log(1 - ndtr(-x)); below -1 log(erfc(a) e**(a**2) / 2) - x**2 / 2, a = |x| sqrt(1/2), beyond -39 by the asymptotic series of erfc
+    (Abramowitz and Stegun 7.1.23). One logarithm serves all. float32 by way of float64."""
+    v, single = b.convert(x, F64), x.dtype == F32
+    scaled = _scaled_tail(b, v, single)
+    a = b.min(b.max(b.mul(b.abs(v), _ROOT_HALF), 27.0), 1e12)
+    y = b.div(0.5, b.mul(a, a))
+    series = horner(b, y, (1.0, -1.0, 3.0, -15.0, 105.0, -945.0))
+    far = b.lt(v, -1.0)
+    scaled = b.rare(b.lt(v, -39.0), scaled, b.div(series, b.mul(a, math.sqrt(math.pi))))
+    head, head_error = two_sum(b, b.const(-1.0, F64), b.mul(scaled, 0.5))
+    other = b.neg(_normal(b, b.neg(v), _scaled_tail(b, v, single), single))
+    u = b.select(far, head, other)
+    y = log1p_sum(b, u, b.select(far, head_error, 0.0), b.lt(b.abs(u), machine(v).negligible))
+    low = b.min(v, -1.0)
+    return b.convert(b.select(far, b.fma(b.mul(low, -0.5), low, y), b.select(b.eq(u, 0.0), b.neg(b.abs(u)), y)), x.dtype)

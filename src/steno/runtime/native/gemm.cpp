@@ -11,6 +11,7 @@
 #include "fp_state.h"
 #include "gemm_amx.h"
 #include "multiply_add.h"
+#include "then.h"
 #include "threads.h"
 #include "vectors.h"
 
@@ -79,6 +80,7 @@ struct Job {
     int64_t tile;   // rows or columns a piece is a multiple of
     int64_t pieces; // in each product of the batch
     std::atomic<bool> *failed; // no memory for packed panels, on whatever thread
+    const steno::Then *then;  // what runs on each block of the result, or null
 };
 
 #if defined(__x86_64__)
@@ -315,40 +317,99 @@ void run_piece(const Job &j, int64_t batch, int64_t m0, int64_t m1, int64_t n0, 
 // here all the same (among a batch), it does so too.
 constexpr int64_t kTiny = 512, kShallow = 16;
 
+bool flushes(const Job &j) { return j.k > kShallow || j.m * j.n * j.k > kTiny; }
+
+constexpr int64_t kRows = 12, kColumns = 32;  // about a register tile
+
+// Blocks of the result that stay in the second-level cache until `then` has seen them: those that `product` makes, or several.
+constexpr int64_t kBlockBytes = 1 << 20, kBlockRows = 192, kBlockColumns = 512;
+
+// A piece in such blocks.
+void run_then(const Job &j, int64_t batch, int64_t m0, int64_t m1, int64_t n0, int64_t n1) {
+    const steno::Then &then = *j.then;
+    int64_t elements = kBlockBytes / then.itemsize, width = n1 - n0;
+    if (then.by_columns && j.n > 1) width = std::min(width, std::max(kBlockColumns, elements / (m1 - m0) / kBlockColumns * kBlockColumns));
+    int64_t height = std::max(int64_t(1), elements / width / kBlockRows) * kBlockRows;
+    for (int64_t x = n0; x < n1; x += width)
+        for (int64_t y = m0; y < m1; y += height) {
+            int64_t right = std::min(n1, x + width), below = std::min(m1, y + height);
+            {
+                std::optional<steno::FlushSubnormals> flush;
+                if (flushes(j)) flush.emplace();
+                run_piece(j, batch, y, below, x, right);
+            }
+            if (j.n == 1)
+                then(batch, 1, y, below);
+            else
+                then(batch * j.m + y, below - y, x, right);
+        }
+}
+
+// Whole products, as many as make one block.
+void run_products_then(const Job &j, int64_t begin, int64_t end) {
+    const steno::Then &then = *j.then;
+    int64_t rows = j.n == 1 ? 1 : j.m, count = kBlockBytes / then.itemsize / (j.m * j.n);
+    if (count <= 1) {
+        for (int64_t batch = begin; batch < end; ++batch) run_then(j, batch, 0, j.m, 0, j.n);
+        return;
+    }
+    for (int64_t last; begin < end; begin = last) {
+        last = std::min(end, begin + count);
+        {
+            std::optional<steno::FlushSubnormals> flush;
+            if (flushes(j)) flush.emplace();
+            for (int64_t batch = begin; batch < last; ++batch) run_piece(j, batch, 0, j.m, 0, j.n);
+        }
+        then(begin * rows, (last - begin) * rows, 0, j.n == 1 ? j.m : j.n);
+    }
+}
+
 void run_range(void **bufs, int64_t begin, int64_t end) {
     const Job &j = *static_cast<const Job *>(bufs[0]);
+    auto run = j.then ? run_then : run_piece;
     std::optional<steno::FlushSubnormals> flush;
-    if (j.k > kShallow || j.m * j.n * j.k > kTiny) flush.emplace();
+    if (!j.then && flushes(j)) flush.emplace();
     int64_t pieces = j.pieces, extent = j.by_rows ? j.m : j.n;
     while (begin < end) {
         int64_t batch = begin / pieces, first = begin % pieces;
+        if (int64_t whole = (end - begin) / pieces; j.then && first == 0 && whole > 1) {
+            run_products_then(j, batch, batch + whole);
+            begin += whole * pieces;
+            continue;
+        }
         int64_t last = std::min(pieces, first + (end - begin));
         int64_t x0 = first * j.tile, x1 = std::min(extent, last * j.tile);
         if (j.by_rows)
-            run_piece(j, batch, x0, x1, 0, j.n);
+            run(j, batch, x0, x1, 0, j.n);
         else
-            run_piece(j, batch, 0, j.m, x0, x1);
+            run(j, batch, 0, j.m, x0, x1);
         begin += last - first;
     }
 }
 
-}  // namespace
-
-extern "C" int32_t steno_gemm(void **bufs, const int64_t *meta) {
+int32_t multiply(void **bufs, const int64_t *meta, const steno::Then *then) {
     std::atomic<bool> failed{false};
-    Job j{meta[0], meta[1], meta[2], meta[3], meta[4], {meta[5], meta[6], meta[7], meta[8]}, {meta[9], meta[10], meta[11], meta[12]}, bufs[0], bufs[1], bufs[2], true, 1, 1, &failed};
+    Job j{meta[0], meta[1], meta[2], meta[3], meta[4], {meta[5], meta[6], meta[7], meta[8]}, {meta[9], meta[10], meta[11], meta[12]}, bufs[0], bufs[1], bufs[2], true, 1, 1, &failed, then};
     if (!j.batch || !j.m || !j.n) return steno::kOk;
-    constexpr int64_t kRows = 12, kColumns = 32;  // about a register tile
-    j.by_rows = j.m >= j.n;
-    j.tile = j.by_rows ? kRows : kColumns;
+    j.by_rows = (then && !then->by_columns) || j.m >= j.n;
+    j.tile = j.by_rows && j.n > 1 ? kRows : then ? steno::kThenColumns : kColumns;
     j.pieces = ((j.by_rows ? j.m : j.n) + j.tile - 1) / j.tile;
     void *job = &j;
     int64_t total = j.batch * j.pieces;
-    double work = double(j.batch) * double(j.m) * double(j.n) * double(j.k + 8);
+    double work = double(j.batch) * double(j.m) * double(j.n) * double(j.k + 8) + (then ? then->work : 0);
     // One piece for each thread, since each packs one of the operands whole; two where that is little beside the rest.
     int64_t threads = std::max(1, steno::num_threads()), shares = threads;
     if (total * j.tile >= threads * 1024) shares *= 2;
     int64_t grain = work < steno::kParallelWork ? total : (total + shares - 1) / shares;
     steno_parallel_for(run_range, &job, total, grain);
     return failed.load() ? steno::kOutOfMemory : steno::kOk;
+}
+
+}  // namespace
+
+extern "C" int32_t steno_gemm(void **bufs, const int64_t *meta) { return multiply(bufs, meta, nullptr); }
+
+extern "C" int32_t steno_gemm_then(void **bufs, const int64_t *meta, StenoThen *run, void **then_bufs) {
+    steno::Then then(run, then_bufs, meta);
+    return multiply(bufs, meta + steno::kThenMeta, &then);
 }

@@ -27,6 +27,7 @@ const struct {
     {"steno_conv", reinterpret_cast<void *>(steno_conv)},
     {"steno_fft", reinterpret_cast<void *>(steno_fft)},
     {"steno_gemm", reinterpret_cast<void *>(steno_gemm)},
+    {"steno_gemm_then", reinterpret_cast<void *>(steno_gemm_then)},
     // What LLVM calls of its own accord: copies, and the float remainder, which no instruction gives.
     {"memcpy", reinterpret_cast<void *>(static_cast<void *(*)(void *, const void *, size_t)>(std::memcpy))},
     {"memmove", reinterpret_cast<void *>(static_cast<void *(*)(void *, const void *, size_t)>(std::memmove))},

@@ -11,10 +11,9 @@ from steno import lax, numpy as jnp
 from steno.api import jit
 from steno.core import dtypes
 from steno.custom_derivatives import custom_jvp
-from steno.lax.gammas import fused
 from steno.lax.in_double import in_double, polynomial, with_derivatives
 from steno.numpy.operands import convert, promoted_inexact, strong, weak_type_of
-from steno.ops.transcendental import erfc_inv
+from steno.ops import transcendental
 from steno.scipy.special.faces import floats, operands, special
 
 Array = Any
@@ -95,28 +94,10 @@ _erfcx = with_derivatives(scaled_erfc, _scaled_slope)
 @special(lambda out, y: -ROOT_PI / 2 * _exp_square(out), weak=False)
 def erfcinv(y: ArrayLike) -> Array:
     """The inverse of erfc."""
-    return erfc_inv(y)
+    return transcendental.erfc_inv(y)
 
 
-_ROOT_HALF_LOW = -4.833646656726457e-17
-"""sqrt(1/2) less its float64."""
-
-
-def _tail(x: Array) -> Array:
-    """erfc(x / sqrt(2)), with the rounding error d of the quotient: times 1 - 2 d / (sqrt(pi) exp(z**2) erfc(z)), for z > 0 nearly
-    1 - d (z + sqrt(z**2 + 4 / pi)) (7.1.13)."""
-    root = math.sqrt(0.5)
-    z = jnp.clip(x, -100.0, 100.0) * root
-    low = fused(jnp.clip(x, -100.0, 100.0), jnp.full_like(x, root), -z) + z * (_ROOT_HALF_LOW / root)
-    slope = jnp.where(z > 0, z + jnp.sqrt(z * z + 4 / math.pi), 2 / ROOT_PI * jnp.exp(-z * z))
-    return lax.erfc(z) * (1 - low * slope)
-
-
-def _lower_normal(x: Array) -> Array:
-    return _tail(-x) / 2
-
-
-ndtr_core = with_derivatives(_lower_normal, lambda out, x: _density(x))
+ndtr_core = with_derivatives(lambda x: transcendental.ndtr(x), lambda out, x: _density(x), own=True)
 
 
 @jit
@@ -125,7 +106,9 @@ def ndtr(x: ArrayLike) -> Array:
     return ndtr_core(floats("ndtr", x))
 
 
-_ndtri = with_derivatives(lambda p: -ROOT_2 * erfc_inv(2 * p), lambda out, p: math.sqrt(2 * math.pi) * _exp_square(out / ROOT_2))
+_ndtri = with_derivatives(
+    lambda p: -ROOT_2 * transcendental.erfc_inv(2 * p), lambda out, p: math.sqrt(2 * math.pi) * _exp_square(out / ROOT_2)
+)
 
 
 @jit
@@ -136,12 +119,6 @@ def ndtri(p: ArrayLike) -> Array:
     return convert(out, out.dtype, True) if weak_type_of(p) else out
 
 
-def _log_lower_normal(x: Array) -> Array:
-    far = x < -1
-    low, high = jnp.where(far, x, -1.0), jnp.where(far, 0.0, x)
-    return jnp.where(far, jnp.log(scaled_erfc(low / -ROOT_2) / 2) - low * low / 2, jnp.log1p(-_tail(high) / 2))
-
-
 def _log_ndtr_slope(out: Array, x: Array) -> Array:
     """The density over the distribution function."""
     far = x < -1
@@ -149,7 +126,7 @@ def _log_ndtr_slope(out: Array, x: Array) -> Array:
     return jnp.where(far, math.sqrt(2 / math.pi) / _erfcx(low / -ROOT_2), _density(x) / ndtr_core(jnp.where(far, 0.0, x)))
 
 
-log_ndtr_core = with_derivatives(_log_lower_normal, _log_ndtr_slope)
+log_ndtr_core = with_derivatives(lambda x: transcendental.log_ndtr(x), _log_ndtr_slope, own=True)
 
 
 def log_ndtr(x: ArrayLike, series_order: int = 3) -> Array:
@@ -337,7 +314,7 @@ def _owens(h: Array, a: Array) -> Array:
     c = jnp.where(steep, b, 1.0)
     bx = jnp.where(x == 0, 0.0, c * x)
     inner = _owens_below(jnp.where(steep, bx, x), jnp.where(steep, 1 / c, b))
-    p, q = _lower_normal(-x), _lower_normal(-bx)
+    p, q = transcendental.ndtr(-x), transcendental.ndtr(-bx)
     out = jnp.where(steep, (p + q) / 2 - p * q - inner, inner)
     out = jnp.where(x == jnp.inf, 0.0, out)
     return jnp.where(jnp.isnan(h) | jnp.isnan(a), jnp.nan, jnp.where(a < 0, -out, out))
