@@ -196,15 +196,15 @@ def test_carry_handed_on_is_no_carry():
 @pytest.mark.parametrize("index", [-3, 0, 1, 2, 9])
 def test_choice_clamps_and_runs_one(index):
     branches = (
-        program(lambda x: add(x, F(1)), f32(5)),
-        program(lambda x: mul(x, F(10)), f32(5)),
-        program(lambda x: x, f32(5)),
+        program(lambda x: add(x, F(1)), f32(50)),
+        program(lambda x: mul(x, F(10)), f32(50)),
+        program(lambda x: x, f32(50)),
     )
 
     def f(i, x):
         return choose(i, x, branches=branches)
 
-    x = np.arange(5, dtype=F)
+    x = np.arange(50, dtype=F)
     (got,) = results(f, INT(index), x)
     np.testing.assert_array_equal(got, [x + 1, 10 * x, x][min(max(index, 0), 2)])
     assert len(statements(f, INT(index), x, kind=Choice)) == 1

@@ -231,7 +231,7 @@ def poisson(
         return poisson_counts(key, lam, shape, dtype)
     small = jnp.isnan(lam) | (lam < 10)
     few = _poisson_by_products(key, jnp.where(small, lam, 0), dtype)
-    many = _poisson_by_rejection(key, jnp.where(small, 1e5, lam), small, dtype)
+    many = _poisson_by_rejection(key, jnp.where(small, 1e5, lam), dtype)
     return jnp.where(lam == 0, 0, jnp.where(small, few, many))
 
 
@@ -248,9 +248,8 @@ def _poisson_by_products(key: Array, lam: Array, dtype: Any) -> Array:
     return lax.while_loop(lambda s: jnp.any(s[2] > -lam), attempt, start)[1] - 1
 
 
-def _poisson_by_rejection(key: Array, lam: Array, done: Array, dtype: Any) -> Array:
-    """For lam >= 10 the algorithm PTRS of W. Hormann, The transformed rejection method for generating Poisson random variables, 1993.
-    Where `done` holds nobody asks: those make no iteration necessary."""
+def _poisson_by_rejection(key: Array, lam: Array, dtype: Any) -> Array:
+    """For lam >= 10 the algorithm PTRS of W. Hormann, The transformed rejection method for generating Poisson random variables, 1993."""
     log_lam = jnp.log(lam)
     b = 0.931 + 2.53 * jnp.sqrt(lam)
     a = -0.059 + 0.02483 * b
@@ -269,7 +268,7 @@ def _poisson_by_rejection(key: Array, lam: Array, done: Array, dtype: Any) -> Ar
         now = inside | (~outside & (ratio <= -lam + k * log_lam - lax.lgamma(k + 1)))
         return key, jnp.where(now, k, found), accepted | now
 
-    start = key, lax.full(lam.shape, -1, lam.dtype), done
+    start = key, lax.full(lam.shape, -1, lam.dtype), lax.full(lam.shape, False, bool)
     return convert(lax.while_loop(lambda s: ~jnp.all(s[2]), attempt, start)[1], dtype)
 
 
@@ -300,7 +299,7 @@ def _binomial(key: Array, n: Array, p: Array, *, shape: Shape) -> Array:
     out = jnp.where(
         few,
         _binomial_by_gaps(key, jnp.where(few, whole, 0), q),
-        _binomial_by_rejection(key, jnp.where(few, 1e4, whole), jnp.where(few, 0.5, q), few),
+        _binomial_by_rejection(key, jnp.where(few, 1e4, whole), jnp.where(few, 0.5, q)),
     )
     out = jnp.where(no_chance | no_count, jnp.nan, out)
     out = jnp.where(endless & ~(no_chance | no_count), jnp.inf, out)
@@ -322,8 +321,8 @@ def _binomial_by_gaps(key: Array, n: Array, p: Array) -> Array:
     return lax.while_loop(lambda s: jnp.any(s[2] <= n), attempt, (key, zero, zero))[1] - 1
 
 
-def _binomial_by_rejection(key: Array, n: Array, p: Array, done: Array) -> Array:
-    """For n p >= 10 and p <= 1/2 the algorithm BTRS of W. Hormann, The generation of binomial random variates, 1993. `done`: as above."""
+def _binomial_by_rejection(key: Array, n: Array, p: Array) -> Array:
+    """For n p >= 10 and p <= 1/2 the algorithm BTRS of W. Hormann, The generation of binomial random variates, 1993."""
     deviation = jnp.sqrt(n * p * (1 - p))
     b = 1.15 + 2.53 * deviation
     a = -0.0873 + 0.0248 * b + 0.01 * p
@@ -354,7 +353,7 @@ def _binomial_by_rejection(key: Array, n: Array, p: Array, done: Array) -> Array
         now = inside | (~((k < 0) | (k > n)) & (v <= bound))
         return key, jnp.where(now, k, found), accepted | now
 
-    start = key, lax.full(n.shape, -1, n.dtype), done
+    start = key, lax.full(n.shape, -1, n.dtype), lax.full(n.shape, False, bool)
     return lax.while_loop(lambda s: ~jnp.all(s[2]), attempt, start)[1]
 
 
