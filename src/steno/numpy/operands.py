@@ -263,10 +263,13 @@ def check_rank_promotion(fun: str, *shapes: Shape) -> None:
     mode = config._state.numpy_rank_promotion
     if mode == "allow" or len({len(s) for s in shapes if s}) <= 1:
         return
-    promotion = f"NumPy automatic rank promotion for {fun} on shapes {' '.join(map(str, shapes))}"
+    given = " ".join(map(str, shapes))
     if mode == "raise":
-        raise ValueError(f"{promotion} is off: jax_numpy_rank_promotion={mode!r}")
-    warnings.warn(f"Following {promotion}, of which jax_numpy_rank_promotion={mode!r} warns", stacklevel=4)
+        raise ValueError(f"{fun}: operands with shapes {given} require rank promotion, which is off: jax_numpy_rank_promotion={mode!r}")
+    warnings.warn(
+        f"Following NumPy automatic rank promotion for {fun} on shapes {given}, of which jax_numpy_rank_promotion={mode!r} warns",
+        stacklevel=4,
+    )
 
 
 def broadcast_to(x: Any, shape: Shape) -> Array:
