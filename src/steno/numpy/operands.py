@@ -267,7 +267,8 @@ def check_rank_promotion(fun: str, *shapes: Shape) -> None:
     if mode == "raise":
         raise ValueError(f"{fun}: operands with shapes {given} require rank promotion, which is off: jax_numpy_rank_promotion={mode!r}")
     warnings.warn(
-        f"Following NumPy automatic rank promotion for {fun} on shapes {given}, of which jax_numpy_rank_promotion={mode!r} warns",
+        f"Following NumPy automatic rank promotion for {fun} on shapes {given}: operands with shapes of unequal rank "
+        f"require rank promotion, of which jax_numpy_rank_promotion={mode!r} warns",
         stacklevel=4,
     )
 
