@@ -20,6 +20,7 @@ import peer  # noqa: E402
 import pytest  # noqa: E402
 
 import steno  # noqa: E402
+from steno import _native  # noqa: E402
 
 
 def pytest_report_header() -> list[str]:
@@ -34,6 +35,18 @@ def pytest_report_header() -> list[str]:
 def x64() -> Iterator[None]:
     with steno.enable_x64(True):
         yield
+
+
+@pytest.fixture(params=[True, False], ids=["avx512", "portable"])
+def instruction_set(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Sorts and selections with AVX-512, and without."""
+    before = _native.swap_sort_avx512(request.param)
+    try:
+        if _native.swap_sort_avx512(request.param) != request.param:
+            pytest.skip("no AVX-512 here")
+        yield
+    finally:
+        _native.swap_sort_avx512(before)
 
 
 @pytest.fixture

@@ -10,6 +10,8 @@ import pytest
 
 from steno import _native
 
+pytestmark = pytest.mark.usefixtures("instruction_set")
+
 FLOATS = ["float16", "bfloat16", "float32", "float64"]
 NARROW = [
     "float8_e3m4",
@@ -30,17 +32,6 @@ COMPLEX = ["complex64", "complex128"]
 
 def dtype_of(name: str) -> np.dtype:
     return np.dtype(getattr(ml_dtypes, name, None) or name)
-
-
-@pytest.fixture(autouse=True, params=[True, False], ids=["avx512", "portable"])
-def instruction_set(request):
-    before = _native.swap_sort_avx512(request.param)
-    try:
-        if _native.swap_sort_avx512(request.param) != request.param:
-            pytest.skip("no AVX-512 here")
-        yield
-    finally:
-        _native.swap_sort_avx512(before)
 
 
 def sort(arrays: list[np.ndarray], num_keys: int = 1) -> list[np.ndarray]:

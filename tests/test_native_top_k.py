@@ -16,17 +16,6 @@ INTS = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", 
 INF, NAN = np.inf, np.nan
 
 
-@pytest.fixture(params=[True, False], ids=["avx512", "portable"])
-def instruction_set(request):
-    before = _native.swap_sort_avx512(request.param)
-    try:
-        if _native.swap_sort_avx512(request.param) != request.param:
-            pytest.skip("no AVX-512 here")
-        yield
-    finally:
-        _native.swap_sort_avx512(before)
-
-
 def least(keys: np.ndarray, k: int) -> np.ndarray:
     out = np.full((*keys.shape[:-1], k), -1, np.int32)
     meta = np.array([out.size // max(k, 1), keys.shape[-1], k, _native.sort_code(keys.dtype)], np.int64)

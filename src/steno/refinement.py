@@ -14,7 +14,7 @@ from steno.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, literal_value
 from steno.core.pytree import broadcast_prefix, check_prefix, keystr, tree_flatten, tree_flatten_with_path, tree_unflatten
 from steno.core.size_bounds import not_negative
 from steno.core.sizes import UnknownSize
-from steno.core.symbolic import DimExpr, SymbolicScope, factor_value, symbolic_shape
+from steno.core.symbolic import DimExpr, SymbolicScope, factor_value, symbolic_shape, term_variables
 from steno.core.trace import trace_to_jaxpr
 from steno.ops.dimension import dim_as_value
 from steno.stages import ShapeDtypeStruct
@@ -89,7 +89,7 @@ class _Solver:
         rest: Any = 0
         unknown = []
         for term, c in e.terms:
-            names = _term_variables(term)
+            names = term_variables(term)
             if names <= self.sizes.keys():
                 if value is not None:
                     for f, p in term:
@@ -135,16 +135,6 @@ class _Solver:
 def _holds(n: Any, least: int) -> bool:
     """n >= least, for certain."""
     return not_negative(n - least)
-
-
-def _term_variables(term: Any) -> set[str]:
-    out: set[str] = set()
-    for f, _ in term:
-        if type(f) is str:
-            out.add(f)
-        else:
-            out.update(*(x.variables() for x in f[1:] if isinstance(x, DimExpr)))
-    return out
 
 
 # The program for known sizes

@@ -211,6 +211,17 @@ def _quotient(x: Term, y: Term) -> Term | None:
     return tuple((f, powers[f]) for f, _ in x if f in powers)
 
 
+def term_variables(term: Term) -> set[str]:
+    """The names of the variables in a product of factors."""
+    out: set[str] = set()
+    for f, _ in term:
+        if type(f) is str:
+            out.add(f)
+        else:
+            out.update(*(x.variables() for x in f[1:] if isinstance(x, DimExpr)))
+    return out
+
+
 def terms_of(e: Size) -> tuple[tuple[Term, int], ...]:
     if type(e) is int:
         return (((), e),) if e else ()
@@ -270,14 +281,7 @@ class DimExpr(UnknownSize):
 
     def variables(self) -> set[str]:
         """The names of the variables."""
-        out: set[str] = set()
-        for term, _ in self.terms:
-            for f, _ in term:
-                if type(f) is str:
-                    out.add(f)
-                else:
-                    out.update(*(x.variables() for x in f[1:] if isinstance(x, DimExpr)))
-        return out
+        return {name for term, _ in self.terms for name in term_variables(term)}
 
     def evaluate(self, values: Mapping[str, Size]) -> Size:
         """The expression with sizes in the place of variables."""

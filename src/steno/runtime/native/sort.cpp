@@ -23,12 +23,6 @@
 #include "sort_avx512.h"
 #include "threads.h"
 
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#define STENO_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
-#define STENO_CLONES
-#endif
-
 namespace steno {
 
 namespace {
@@ -38,7 +32,6 @@ constexpr int64_t kNetworkKeys = 1024;  // longest rows for the network: a block
 constexpr int64_t kNetworkPairs = 512;
 constexpr int64_t kComparisonSort = 96;    // below: std::sort
 constexpr int64_t kWideDigits = 8192;      // from here 11-bit digits, below 8-bit ones
-constexpr int64_t kParallelRow = 1 << 16;  // from here one row is worth several threads
 constexpr int64_t kElementsPerPiece = 1 << 13;
 
 // Codes are part of compiled programs: their numbers must not change.

@@ -5,6 +5,13 @@
 
 #include <cstdint>
 
+// Loops that the C++ compiler vectorises, for each instruction set.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define STENO_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define STENO_CLONES
+#endif
+
 extern "C" {
 
 // Sorts rows of `num_operands` arrays in place: the rows' elements move together, ordered by the first `num_keys` of them, the first one
@@ -17,6 +24,8 @@ int32_t steno_sort(void **buffers, const int64_t *meta);
 }
 
 namespace steno {
+
+constexpr int64_t kParallelRow = 1 << 16;  // from here one row is worth several threads
 
 // Whether sorts use AVX-512 (`swap_sort_avx512` in Python).
 bool vectorised_sort();

@@ -16,12 +16,6 @@
 #include "sort_avx512.h"
 #include "threads.h"
 
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#define STENO_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
-#define STENO_CLONES
-#endif
-
 namespace steno {
 
 namespace {
@@ -29,7 +23,6 @@ namespace {
 constexpr int64_t kChunk = 32;             // keys that are skipped together
 constexpr int64_t kRoom = 2 * kChunk;      // candidates beyond 2 k
 constexpr int64_t kSorted = 1 << 14;       // up to here vectors sort candidates faster than std::nth_element finds the k least
-constexpr int64_t kParallelRow = 1 << 16;  // from here one row is worth several threads
 constexpr int64_t kElementsPerPiece = 1 << 14;
 
 // A key beside its position, in one integer if both fit.
