@@ -34,11 +34,15 @@ def clamped(b: Builder, i: Scalar, high: int) -> Index:
     if high == 0:
         return ZERO
     at, natural = as_int64(b, i, high)
+    # In its own dtype, if that can hold `high`: vectors have twice as many lanes.
+    short = i.dtype.itemsize < 8 and not isinstance(i, Narrow) and affine(at) is None
+    within = short and ml_dtypes.iinfo(i.dtype).max <= high
+    x = i if short else at
     if not natural:
-        at = b.max(at, 0)
-    if i.dtype.itemsize == 8 or isinstance(i, Narrow) or ml_dtypes.iinfo(i.dtype).max > high:
-        at = b.min(at, high)
-    return _in_range(at, high)
+        x = b.max(x, 0)
+    if not within:
+        x = b.min(x, high)
+    return _in_range(b.convert(x, INT64), high)
 
 
 def _in_range(at: Expr, high: int) -> Index:

@@ -7,6 +7,8 @@
 #include <cstring>
 #include <optional>
 
+#include <unistd.h>
+
 #include "executable.h"
 #include "fp_state.h"
 #include "gemm_amx.h"
@@ -18,6 +20,19 @@
 namespace {
 
 thread_local PackBuffer pack_buffer;
+
+// The size of a matrix that few streams read as fast without prefetches as with them: what the second-level cache holds, and on AMD's processors, whose
+// prefetches cost more than they bring there, half of the third-level cache.
+int64_t unaided_bytes() {
+    static const int64_t bytes = [] {
+        int64_t size = 1 << 20;
+#if defined(__x86_64__)
+        if (__builtin_cpu_is("amd")) size = std::max<int64_t>(size, sysconf(_SC_LEVEL3_CACHE_SIZE) / 2);
+#endif
+        return size;
+    }();
+    return bytes;
+}
 
 // ---- the kernels, for each instruction set
 
