@@ -1,6 +1,6 @@
 // Size classes: powers of two with four steps between them (at most 25 % waste), from 64 bytes. Blocks below 1 MiB come from the
-// C library; larger ones are mapped, and move into huge pages when they have proved to be used again and again. Freed blocks wait in one list for each class. What waits is bounded by
-// `pool_limit` bytes: beyond it the oldest blocks go back to the system, and so do blocks that nobody wanted for a while, looked at
+// C library, and wait in one list for each class when freed; larger ones are mapped, in huge pages as far as these fit, and wait as ranges of addresses.
+// What waits is bounded by `pool_limit` bytes: beyond it the oldest memory goes back to the system, and so does what nobody wanted for a while, looked at
 // whenever a large block is freed.
 #include "buffer.h"
 
@@ -8,14 +8,15 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
-#include <deque>
 #include <vector>
 
 #include "queue.h"
+#include "ranges.h"
 #include "threads.h"
 
 namespace steno {
@@ -28,9 +29,11 @@ constexpr int kClasses = (48 - kFirstBits) * kSteps + 1;  // up to 2^48 bytes
 constexpr uint8_t kForeign = 255;
 constexpr size_t kMapFrom = size_t(1) << 20;
 constexpr size_t kHugePage = size_t(2) << 20;
-// Reuses after which a block moves into huge pages. They make passes over large arrays some 20 % faster, but the system finds them among
-// memory that nothing has touched for long: the first touch of such a page in a virtual machine took 5 ms, 20 times that of small ones.
-constexpr uint8_t kHugeAfter = 8;
+// In some virtual machines memory that nothing has touched for long is not there until its host finds it, page by page: for one huge page that took
+// 3.6 ms, twenty times as long as filling it with zeros. Small pages mostly come from what was used lately, so they are taken when huge ones are slow; what is
+// then used again and again moves into huge ones, in which passes over large arrays are some 20 % faster.
+constexpr std::chrono::microseconds kSlowHugePage{1000};
+constexpr uint8_t kHugeAfter = 8;  // times that a place was used
 constexpr size_t kSmallPerClass = size_t(256) << 10;  // bytes waiting in one small class
 constexpr double kIdleSeconds = 30.0;
 constexpr int kPoison = 0xA5;
@@ -54,18 +57,31 @@ int class_of(size_t nbytes) {
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
-struct Waiting {
-    void *data;
-    double since;
-    uint8_t reuses;
+// How often places were used lately: as far as they do not displace each other.
+class Uses {
+  public:
+    uint8_t count(void *data, size_t bytes) {
+        auto at = reinterpret_cast<uintptr_t>(data);
+        Place &p = places_[(at / 4096 ^ bytes / 4096) % kPlaces];
+        if (p.at != at || p.bytes != bytes) p = {at, bytes, 0};
+        return p.count = std::min<uint8_t>(p.count, kHugeAfter) + 1;
+    }
+
+  private:
+    static constexpr size_t kPlaces = 64;
+    struct Place {
+        uintptr_t at;
+        size_t bytes;
+        uint8_t count;
+    } places_[kPlaces] = {};
 };
 
 struct Pool {
     std::vector<void *> small[kClasses];
-    std::deque<Waiting> large[kClasses];  // oldest first
-    size_t large_bytes = 0;               // waiting
-    size_t small_bytes = 0;               // waiting
-    size_t in_use = 0;                    // handed out, class sizes
+    FreeRanges large;
+    Uses uses;  // of large blocks
+    size_t small_bytes = 0;  // waiting
+    size_t in_use = 0;       // handed out, class sizes
     size_t limit = 0;
     double last_trim = 0;
     bool poison = false;  // what is given back is filled with kPoison, so that who still reads it sees
@@ -94,19 +110,30 @@ void *map_block(size_t bytes) {
     auto start = reinterpret_cast<uintptr_t>(raw), data = (start + align - 1) & ~(align - 1);
     if (data > start) munmap(raw, data - start);
     if (size_t tail = start + padded - (data + bytes)) munmap(reinterpret_cast<void *>(data + bytes), tail);
+#ifdef MADV_HUGEPAGE
+    if (bytes >= kHugePage) madvise(reinterpret_cast<void *>(data), bytes, MADV_HUGEPAGE);
+#endif
     return reinterpret_cast<void *>(data);
 }
 
 // The system finds the pages now, for a whole piece at a time and on all threads, rather than for each page when it is first written: half
-// the time. Where it cannot (before Linux 5.14), it does so then.
-void populate(void *data, size_t bytes) {
+// the time. Where it cannot (before Linux 5.14), it does so then. `huge`: in huge pages even if they are slow.
+void populate(void *data, size_t bytes, bool huge) {
 #ifdef MADV_POPULATE_WRITE
-    void *bufs[] = {data, reinterpret_cast<char *>(data) + bytes};
+    std::atomic<bool> slow{false};
+    void *bufs[] = {data, reinterpret_cast<char *>(data) + bytes, huge ? nullptr : &slow};
     steno_parallel_for(
         [](void **bufs, int64_t begin, int64_t end) {
-            char *from = static_cast<char *>(bufs[0]) + size_t(begin) * kHugePage;
-            char *to = std::min(static_cast<char *>(bufs[0]) + size_t(end) * kHugePage, static_cast<char *>(bufs[1]));
-            madvise(from, size_t(to - from), MADV_POPULATE_WRITE);
+            auto *slow = static_cast<std::atomic<bool> *>(bufs[2]);
+            for (int64_t k = begin; k < end; ++k) {
+                char *from = static_cast<char *>(bufs[0]) + size_t(k) * kHugePage;
+                size_t bytes = std::min<size_t>(kHugePage, static_cast<char *>(bufs[1]) - from);
+                bool small = slow && slow->load(std::memory_order_relaxed);
+                if (small) madvise(from, bytes, MADV_NOHUGEPAGE);
+                auto start = std::chrono::steady_clock::now();
+                madvise(from, bytes, MADV_POPULATE_WRITE);
+                if (slow && !small && std::chrono::steady_clock::now() - start > kSlowHugePage) slow->store(true, std::memory_order_relaxed);
+            }
         },
         bufs, int64_t((bytes + kHugePage - 1) / kHugePage), 1);
 #endif
@@ -115,24 +142,18 @@ void populate(void *data, size_t bytes) {
 // Of memory that holds nothing.
 void move_into_huge_pages(void *data, size_t bytes) {
 #ifdef MADV_HUGEPAGE
-    if (bytes >= kHugePage && madvise(data, bytes, MADV_HUGEPAGE) == 0) madvise(data, bytes, MADV_DONTNEED);
+    auto from = (reinterpret_cast<uintptr_t>(data) + kHugePage - 1) / kHugePage * kHugePage, to = (reinterpret_cast<uintptr_t>(data) + bytes) / kHugePage * kHugePage;
+    if (from >= to) return;
+    auto *inner = reinterpret_cast<void *>(from);
+    if (madvise(inner, to - from, MADV_HUGEPAGE) == 0 && madvise(inner, to - from, MADV_DONTNEED) == 0) populate(inner, to - from, true);
 #endif
 }
 
 size_t map_bytes(int c) { return (class_bytes(c) + 4095) & ~size_t(4095); }
 
-// Gives waiting large blocks back: the oldest until at most `keep` bytes wait, and all that wait since before `before`.
+// Gives large memory that waits back to the system, see `FreeRanges::trim`.
 void trim(size_t keep, double before) {
-    Pool &p = pool();
-    for (;;) {
-        int oldest = -1;
-        for (int c = kClasses - 1; c >= 0 && p.large_bytes; --c)
-            if (!p.large[c].empty() && (oldest < 0 || p.large[c].front().since < p.large[oldest].front().since)) oldest = c;
-        if (oldest < 0 || (p.large_bytes <= keep && p.large[oldest].front().since >= before)) return;
-        munmap(p.large[oldest].front().data, map_bytes(oldest));
-        p.large[oldest].pop_front();
-        p.large_bytes -= class_bytes(oldest);
-    }
+    pool().large.trim(keep, before, [](void *data, size_t bytes) { munmap(data, bytes); });
 }
 
 void trim_small() {
@@ -144,31 +165,24 @@ void trim_small() {
     p.small_bytes = 0;
 }
 
-void *take_block(int c, size_t nbytes, uint8_t *reuses) {
+void *take_block(int c, size_t nbytes) {
     Pool &p = pool();
     size_t bytes = class_bytes(c);
-    *reuses = 0;
     if (is_large(c)) {
-        auto &list = p.large[c];
-        if (!list.empty()) {
-            Waiting w = list.back();
-            list.pop_back();
-            p.large_bytes -= bytes;
-            p.in_use += bytes;
-            *reuses = std::min<uint8_t>(w.reuses, kHugeAfter) + 1;
-            if (*reuses == kHugeAfter) move_into_huge_pages(w.data, map_bytes(c));
-            return w.data;
-        }
-        void *data = map_block(map_bytes(c));
+        void *data = p.large.take(map_bytes(c));
         if (!data) {
-            trim(0, 0);
-            trim_small();
             data = map_block(map_bytes(c));
+            if (!data) {
+                trim(0, 0);
+                trim_small();
+                data = map_block(map_bytes(c));
+            }
+            if (!data) return nullptr;
+            populate(data, (nbytes + 4095) & ~size_t(4095), false);
+        } else if (p.uses.count(data, map_bytes(c)) == kHugeAfter) {
+            move_into_huge_pages(data, map_bytes(c));
         }
-        if (data) {
-            p.in_use += bytes;
-            populate(data, (nbytes + 4095) & ~size_t(4095));
-        }
+        p.in_use += bytes;
         return data;
     }
     auto &list = p.small[c];
@@ -185,16 +199,15 @@ void *take_block(int c, size_t nbytes, uint8_t *reuses) {
     return data;
 }
 
-void give_block(void *data, int c, uint8_t reuses) {
+void give_block(void *data, int c) {
     Pool &p = pool();
     size_t bytes = class_bytes(c);
     p.in_use -= bytes;
     if (STENO_UNLIKELY(p.poison)) std::memset(data, kPoison, bytes);
     if (is_large(c)) {
         double t = now();
-        p.large[c].push_back({data, t, reuses});
-        p.large_bytes += bytes;
-        if (p.large_bytes > p.limit || t - p.last_trim > kIdleSeconds / 4) {
+        p.large.give(data, map_bytes(c), t);
+        if (p.large.bytes() > p.limit || t - p.last_trim > kIdleSeconds / 4) {
             p.last_trim = t;
             trim(p.limit, t - kIdleSeconds);
         }
@@ -212,7 +225,7 @@ bool out_of_memory(size_t nbytes) {
     return false;
 }
 
-inline Buffer *new_record(void *data, size_t nbytes, uint8_t size_class, uint8_t reuses, bool writable, PyObject *owner) {
+inline Buffer *new_record(void *data, size_t nbytes, uint8_t size_class, bool writable, PyObject *owner) {
     auto &records = pool().records;
     Buffer *b;
     if (STENO_LIKELY(!records.empty())) {
@@ -225,7 +238,6 @@ inline Buffer *new_record(void *data, size_t nbytes, uint8_t size_class, uint8_t
     b->nbytes = nbytes;
     b->refs = 1;
     b->size_class = size_class;
-    b->reuses = reuses;
     b->writable = writable;
     b->marked = false;
     b->in_flight = 0;
@@ -237,7 +249,7 @@ inline Buffer *new_record(void *data, size_t nbytes, uint8_t size_class, uint8_t
 PyObject *memory_info(PyObject *, PyObject *) {
     retire_finished();
     Pool &p = pool();
-    return Py_BuildValue("{s:n,s:n,s:n}", "in_use", Py_ssize_t(p.in_use), "cached", Py_ssize_t(p.large_bytes + p.small_bytes), "limit",
+    return Py_BuildValue("{s:n,s:n,s:n}", "in_use", Py_ssize_t(p.in_use), "cached", Py_ssize_t(p.large.bytes() + p.small_bytes), "limit",
                          Py_ssize_t(p.limit));
 }
 
@@ -281,22 +293,21 @@ PyMethodDef methods[] = {
 
 Buffer *allocate_buffer(size_t nbytes) {
     int c = class_of(nbytes);
-    uint8_t reuses = 0;
-    void *data = c < 0 ? nullptr : take_block(c, nbytes, &reuses);
+    void *data = c < 0 ? nullptr : take_block(c, nbytes);
     if (STENO_UNLIKELY(!data)) {
         out_of_memory(nbytes);
         return nullptr;
     }
-    return new_record(data, nbytes, uint8_t(c), reuses, true, nullptr);
+    return new_record(data, nbytes, uint8_t(c), true, nullptr);
 }
 
-Buffer *foreign_buffer(void *data, size_t nbytes, PyObject *owner) { return new_record(data, nbytes, kForeign, 0, false, Py_NewRef(owner)); }
+Buffer *foreign_buffer(void *data, size_t nbytes, PyObject *owner) { return new_record(data, nbytes, kForeign, false, Py_NewRef(owner)); }
 
 void free_buffer(Buffer *b) {
     if (STENO_UNLIKELY(b->in_flight)) return;
     if (STENO_UNLIKELY(b->producer != nullptr)) drop(b->producer);  // it has finished, nobody asked
     if (b->size_class == kForeign) Py_DECREF(b->owner);
-    else give_block(b->data, b->size_class, b->reuses);
+    else give_block(b->data, b->size_class);
     auto &records = pool().records;
     if (records.size() < 4096) records.push_back(b);
     else delete b;
@@ -304,14 +315,13 @@ void free_buffer(Buffer *b) {
 
 bool allocate_scratch(size_t nbytes, Scratch *out) {
     int c = class_of(nbytes);
-    uint8_t reuses = 0;
-    void *data = c < 0 ? nullptr : take_block(c, nbytes, &reuses);
+    void *data = c < 0 ? nullptr : take_block(c, nbytes);
     if (STENO_UNLIKELY(!data)) return out_of_memory(nbytes);
-    *out = Scratch{data, uint8_t(c), reuses};
+    *out = Scratch{data, uint8_t(c)};
     return true;
 }
 
-void free_scratch(Scratch scratch) { give_block(scratch.data, scratch.size_class, scratch.reuses); }
+void free_scratch(Scratch scratch) { give_block(scratch.data, scratch.size_class); }
 
 size_t pool_limit() { return pool().limit; }
 

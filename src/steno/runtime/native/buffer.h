@@ -20,7 +20,6 @@ struct Buffer {
     size_t nbytes;
     uint32_t refs;
     uint8_t size_class;  // where `free` puts it; kForeign: `owner` owns the memory
-    uint8_t reuses;      // of the memory, as far as they are counted
     bool writable;       // false: memory of others, never taken over
     bool marked;         // transient, see `execute`
     uint32_t in_flight;  // queued runs that use it
@@ -53,7 +52,6 @@ inline void unhold(Buffer *b) {
 struct Scratch {
     void *data;
     uint8_t size_class;
-    uint8_t reuses;
 };
 bool allocate_scratch(size_t nbytes, Scratch *out);
 void free_scratch(Scratch scratch);

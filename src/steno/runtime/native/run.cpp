@@ -121,7 +121,7 @@ STENO_INLINE bool run_now(Executable *e, void **in, Array *const *arrays, const 
     if (donated && !check_donations(e, arrays, donated)) return false;
     Outputs outputs(out);
     if (!prepare_outputs(e, in, arrays, donated, outputs, nullptr)) return false;
-    Scratch arena{nullptr, 0, 0};
+    Scratch arena{nullptr, 0};
     if (e->arena_bytes && !allocate_scratch(e->arena_bytes, &arena)) return false;
 
     for (size_t k = 0; k < e->captured.size(); ++k) in[n_in + k] = e->captured[k]->data;
