@@ -46,26 +46,31 @@ def layer_norm(x: Any, g: Any, b: Any) -> Any:
 
 
 def passes() -> dict[str, tuple[Function, tuple[Any, ...]]]:
-    """Kernels that are bound by memory, and arguments out of the caches' reach, or nearly."""
-    rows, long = normal(2048, 1024), normal(10_000_000)
-    return {
+    """Kernels that are bound by memory, and arguments out of the caches' reach; and the same where a large cache holds the arguments, so
+    that its speed is the limit."""
+    long = normal(10_000_000)
+    out: dict[str, tuple[Function, tuple[Any, ...]]] = {
         "copy": (lambda x: snp.array(x, copy=True), (long,)),
         "axpy": (lambda x, y: 2.0 * x + y, (long, normal(10_000_000))),
         "sum": (lambda x: x.sum(), (long,)),
-        "sum of columns": (lambda x: x.sum(0), (normal(4096, 1024),)),
-        "variance of rows": (lambda x: x.var(1), (normal(4096, 1024),)),
-        "softmax": (softmax, (rows,)),
-        "layer norm": (layer_norm, (rows, snp.ones(1024), snp.zeros(1024))),
-        "gelu": (lambda x: nn.gelu(x), (normal(1_000_000),)),
-        "gelu, large": (lambda x: nn.gelu(x), (long,)),
-        "transpose": (lambda x: x.T + 1.0, (normal(2048, 2048),)),
-        "matrix-vector": (lambda a, x: a @ x, (normal(2048, 2048), normal(2048))),
+        "gelu": (lambda x: nn.gelu(x), (long,)),
     }
+    for size, note in ((16384, ""), (2048, ", cached")):
+        rows = normal(size, 1024)
+        out |= {
+            f"sum of columns{note}": (lambda x: x.sum(0), (rows,)),
+            f"variance of rows{note}": (lambda x: x.var(1), (rows,)),
+            f"softmax{note}": (softmax, (rows,)),
+            f"layer norm{note}": (layer_norm, (rows, snp.ones(1024), snp.zeros(1024))),
+            f"transpose{note}": (lambda x: x.T + 1.0, (rows,)),
+            f"matrix-vector{note}": (lambda a, x: a @ x, (rows, normal(1024))),
+        }
+    return out
 
 
 def medians(f: Function, args: tuple[Any, ...], limit: limits.Limit, seconds: float) -> tuple[float, float]:
-    """Seconds of a run, the results waited for, and of one of its limit, in turns, each right after an untimed one, so that neither pays for what the
-    other left in the caches. Short runs are timed several at once."""
+    """Seconds of a run, the results waited for, and of one of its limit, in turns, each after untimed ones, so that neither pays for what
+    the other left in the caches. Short runs are timed several at once."""
     call = steno.jit(f)
 
     def run(count: int) -> float:

@@ -674,17 +674,12 @@ random_bits = Op(
 def _fma_oracle(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
     if x.dtype in (np.float32, np.float64):
         return primitive("fma")(x, y, z)
-    if x.dtype == np.float16:
-        wide = np.float32
-        return (x.astype(wide) * y.astype(wide) + z.astype(wide)).astype(np.float16)
     return direct(np.add)(direct(np.multiply)(x, y), z)
 
 
 def _fma_code(b: Builder, x: Scalar, y: Scalar, z: Scalar) -> Scalar:
     if isinstance(x, Expr):
         return b.fma(x, y, z)
-    if x.dtype == dtypes.float16:
-        return b.narrow(x.dtype, b.add(b.mul(x.value, y.value), z.value))
     return b.add(b.mul(x, y), z)
 
 
@@ -700,5 +695,5 @@ fma = elementwise(
     transpose=by_operand(lambda ct, x, y, z: mul(ct, y), lambda ct, x, y, z: mul(x, ct), lambda ct, x, y, z: ct),
     batch=ELEMENTWISE,
 )
-"""x * y + z as JAX's compiled `uniform` computes it on a CPU: rounded once (float16 in float32 and once more); bfloat16 and narrower floats
-round the product too."""
+"""x * y + z as JAX's compiled `uniform` computes it on most CPUs: rounded once; 16 bits and fewer round the product too (where the
+processor has arithmetic of float16, JAX rounds that once as well)."""
