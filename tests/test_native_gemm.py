@@ -93,13 +93,29 @@ def chain(a: np.ndarray, b: np.ndarray) -> np.float64:
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("shape", [(1, 37), (37, 1), (1, 70), (70, 1), (13, 33), (16, 5)])
+@pytest.mark.parametrize("shape", [(1, 37, 300), (37, 1, 300), (1, 70, 1100), (19, 1, 5000), (13, 33, 300), (16, 5, 300), (1, 1, 4700)])
 def test_the_order_is_the_canonical_one(shape, layout):
     rng = np.random.default_rng(1)
-    m, n = shape
-    a, b = rng.normal(size=(m, 300)).astype(np.float32), rng.normal(size=(300, n)).astype(np.float32)
+    m, n, k = shape
+    a, b = rng.normal(size=(m, k)).astype(np.float32), rng.normal(size=(k, n)).astype(np.float32)
     want = np.array([[chain(a[i], b[:, j]) for j in range(n)] for i in range(m)])
     np.testing.assert_array_equal(product(a, b, layout), want)
+
+
+@pytest.mark.parametrize("k", [17, 256, 700])
+def test_inner_products_of_many_rows(k):
+    """Also of one row with each of the others, under what follows the product, and of rows that are columns."""
+    rng = np.random.default_rng(3)
+    a, b = rng.normal(size=(37, k)).astype(np.float32), rng.normal(size=(37, k)).astype(np.float32)
+    dots = steno.vmap(lambda x, y: lax.dot(x, y))
+    want = np.array([chain(x, y) for x, y in zip(a, b, strict=True)], np.float32)
+    np.testing.assert_array_equal(dots(a, b), want)
+    np.testing.assert_array_equal(steno.jit(lambda a, b: dots(a, b) * 2 + 1)(a, b), want * 2 + 1)
+    np.testing.assert_array_equal(steno.jit(lambda a, b: dots(a.T, b))(np.ascontiguousarray(a.T), b), want)
+    np.testing.assert_array_equal(steno.vmap(lax.dot, (0, None))(a, b[0]), [chain(x, b[0]) for x in a])
+    with steno.enable_x64(True):
+        whole = rng.integers(-9, 9, (2, 300, k)).astype(np.float64)
+        np.testing.assert_array_equal(dots(*whole), (whole[0] * whole[1]).sum(1))
 
 
 def bits() -> str:
@@ -118,12 +134,16 @@ def bits() -> str:
             (5, 2100, 40),
             (1, 1, 3000),
             (1, 1, 200_001),
+            (1, 2, 3000),
+            (21, 1, 4500),
         ],
     ):
         a, b = rng.normal(size=(m, k)).astype(dtype), rng.normal(size=(k, n)).astype(dtype)
         results = {product(a, b, layout).tobytes() for layout in LAYOUTS}
         assert len(results) == 1, f"{m} x {k} by {k} x {n}: the layout changes bits"
         h.update(results.pop())
+    a, b = rng.normal(size=(2, 300, 700)).astype(np.float32)
+    h.update(np.asarray(steno.vmap(lax.dot)(a, b)).tobytes())
     for m, n, k in [(3, 4, 5), (40, 50, 70), (130, 70, 257), (1, 300, 520)]:
         for dtypes in NARROW:
             h.update(other_product(dtypes, rng, m, n, k, (0, 1))[0].tobytes())

@@ -115,6 +115,7 @@ STENO_LANES(F32)
 STENO_LANES(F64)
 STENO_LANES(I32)
 STENO_LANES(I64)
+STENO_LANES(I16Pairs)
 }  // namespace lanes
 #undef STENO_LANES
 
@@ -192,6 +193,21 @@ bool complex_product(int64_t m, int64_t n, int64_t k, const std::complex<F> *a, 
     return true;
 }
 
+// Rows of two matrices, contiguous, multiplied with each other.
+template <class L, class T>
+void row_dots(int64_t n, int64_t k, const T *a, int64_t a_row, const T *b, int64_t b_row, T *c) {
+#if defined(__x86_64__)
+    using Wide = typename L::Wide;
+    using Narrow = typename L::Narrow;
+    has_avx512() ? avx512::row_dots<Wide>(n, k, a, a_row, b, b_row, c) : avx2::row_dots<Narrow>(n, k, a, a_row, b, b_row, c);
+#else
+    portable::row_dots<L>(n, k, a, a_row, b, b_row, c);
+#endif
+}
+
+template <class T>
+using FloatLanes = std::conditional_t<std::is_same_v<T, float>, lanes::F32, lanes::F64>;
+
 struct Bfloat {
     uint16_t bits;
     operator float() const {
@@ -223,6 +239,35 @@ bool converted_product(int64_t m, int64_t n, int64_t k, const A *a, int64_t a_ro
     return true;
 }
 
+template <class A>
+void paired(int32_t *out, const A *in, int64_t rows, int64_t k, int64_t row, int64_t col, int64_t *to_row, int64_t *to_col) {
+#if defined(__x86_64__)
+    has_avx512() ? avx512::paired(out, in, rows, k, row, col, to_row, to_col) : avx2::paired(out, in, rows, k, row, col, to_row, to_col);
+#else
+    portable::paired(out, in, rows, k, row, col, to_row, to_col);
+#endif
+}
+
+// Bytes: two that follow each other in k are one element, whose products are added at once. As in `converted_product`.
+template <class A, class B>
+bool byte_product(int64_t m, int64_t n, int64_t k, const A *a, int64_t a_row, int64_t a_col, const B *b, int64_t b_row, int64_t b_col, int32_t *c, int64_t c_row) {
+    thread_local PackBuffer wide;
+    for (int64_t j = 0; j < n; j += kConvertedColumns)
+        for (int64_t p = 0; p < k; p += 2 * kConvertedDepth) {
+            int64_t w = std::min(kConvertedColumns, n - j), kc = std::min(2 * kConvertedDepth, k - p), pairs = (kc + 1) / 2;
+            auto *right = wide.b<int32_t>(size_t(pairs * w)), *left = wide.a<int32_t>(size_t(std::min(m, kConvertedRows) * pairs));
+            if (!left || !right) return false;
+            int64_t row, col, right_row, right_col;
+            paired(right, b + p * b_row + j * b_col, w, kc, b_col, b_row, &right_col, &right_row);
+            for (int64_t i = 0; i < m; i += kConvertedRows) {
+                int64_t h = std::min(kConvertedRows, m - i);
+                paired(left, a + i * a_row + p * a_col, h, kc, a_row, a_col, &row, &col);
+                if (!product<lanes::I16Pairs>(h, w, pairs, left, row, col, right, right_row, right_col, c + i * c_row + j, c_row, p > 0)) return false;
+            }
+        }
+    return true;
+}
+
 // Operands that the matrix unit takes as they are, results of four bytes.
 template <class L, class T, class A, class B>
 void run_narrow(const Job &j, steno::AmxKind kind, int64_t batch, int64_t m0, int64_t m1, int64_t n0, int64_t n1) {
@@ -235,6 +280,8 @@ void run_narrow(const Job &j, steno::AmxKind kind, int64_t batch, int64_t m0, in
         for (int64_t i = 0; i < m; ++i) std::fill_n(c + i * j.n, n, T(0));
     else if (steno::has_amx(kind))
         done = steno::amx_product(kind, m, n, j.k, a, j.lhs.row, j.lhs.col, b, j.rhs.row, j.rhs.col, c, j.n);
+    else if constexpr (sizeof(A) == 1)
+        done = byte_product(m, n, j.k, a, j.lhs.row, j.lhs.col, b, j.rhs.row, j.rhs.col, c, j.n);
     else
         done = converted_product<L>(m, n, j.k, a, j.lhs.row, j.lhs.col, b, j.rhs.row, j.rhs.col, c, j.n);
     if (!done) j.failed->store(true);
@@ -257,7 +304,7 @@ struct Dot {
         if (parallel)
             steno_parallel_for(run_blocks, &self, blocks, std::max<int64_t>(1, blocks / std::max(1, steno::num_threads())));
         else
-            dot_blocks(0, blocks, k, a, a_col, b, b_row, sums);
+            compute(0, blocks);
         T total = sums[0];
         for (int64_t p = 1; p < blocks; ++p) total += sums[p];
         *c = total;
@@ -265,8 +312,14 @@ struct Dot {
     }
     static void run_blocks(void **bufs, int64_t begin, int64_t end) {
         steno::FlushSubnormals flush;
-        const Dot &d = *static_cast<const Dot *>(bufs[0]);
-        dot_blocks(begin, end, d.k, d.a, d.a_col, d.b, d.b_row, d.sums);
+        static_cast<const Dot *>(bufs[0])->compute(begin, end);
+    }
+    void compute(int64_t begin, int64_t end) const {
+        if (int64_t whole = std::min(end, k / kBlockK) - begin; a_col == 1 && b_row == 1 && whole > 0) {
+            row_dots<FloatLanes<T>>(whole, kBlockK, a + begin * kBlockK, kBlockK, b + begin * kBlockK, kBlockK, sums + begin);
+            begin += whole;
+        }
+        dot_blocks(begin, end, k, a, a_col, b, b_row, sums);
     }
 };
 
@@ -331,6 +384,19 @@ void run_piece(const Job &j, int64_t batch, int64_t m0, int64_t m1, int64_t n0, 
     }
 }
 
+template <class T>
+void run_dots(const Job &j, int64_t begin, int64_t end) {
+    const T *a = static_cast<const T *>(j.a) + j.lhs.offset + begin * j.lhs.batch, *b = static_cast<const T *>(j.b) + j.rhs.offset + begin * j.rhs.batch;
+    row_dots<FloatLanes<T>>(end - begin, j.k, a, j.lhs.batch, b, j.rhs.batch, static_cast<T *>(j.c) + begin);
+}
+
+// Whole products of the batch.
+void run_products(const Job &j, int64_t begin, int64_t end) {
+    if (j.code < 2 && j.m == 1 && j.n == 1 && j.k > 0 && end - begin > 1 && j.lhs.col == 1 && j.rhs.row == 1)
+        return j.code ? run_dots<double>(j, begin, end) : run_dots<float>(j, begin, end);
+    for (int64_t batch = begin; batch < end; ++batch) run_piece(j, batch, 0, j.m, 0, j.n);
+}
+
 // Products of so many multiplications are code of the programs that need them (compiler/small_products.py), which keeps subnormals. Where such a product comes
 // here all the same (among a batch), it does so too.
 constexpr int64_t kTiny = 512, kShallow = 16;
@@ -376,7 +442,7 @@ void run_products_then(const Job &j, int64_t begin, int64_t end) {
         {
             std::optional<steno::FlushSubnormals> flush;
             if (flushes(j)) flush.emplace();
-            for (int64_t batch = begin; batch < last; ++batch) run_piece(j, batch, 0, j.m, 0, j.n);
+            run_products(j, begin, last);
         }
         then(begin * rows, (last - begin) * rows, 0, j.n == 1 ? j.m : j.n);
     }
@@ -390,8 +456,8 @@ void run_range(void **bufs, int64_t begin, int64_t end) {
     int64_t pieces = j.pieces, extent = j.by_rows ? j.m : j.n;
     while (begin < end) {
         int64_t batch = begin / pieces, first = begin % pieces;
-        if (int64_t whole = (end - begin) / pieces; j.then && first == 0 && whole > 1) {
-            run_products_then(j, batch, batch + whole);
+        if (int64_t whole = (end - begin) / pieces; first == 0 && whole > 1) {
+            j.then ? run_products_then(j, batch, batch + whole) : run_products(j, batch, batch + whole);
             begin += whole * pieces;
             continue;
         }

@@ -23,6 +23,23 @@ namespace {
 // The blocks of contracted elements: chains of multiply-adds, whose results are added in order. All products must agree on them.
 constexpr int64_t kBlockK = 256;
 
+// A sum that is not mixed with the next ones: the compiler knows that integers can be added in any order, and runs out of registers.
+template <class R>
+STENO_INLINE void in_order(R &sum) {
+#if defined(__x86_64__)
+    __asm__("" : "+v"(sum));
+#endif
+}
+
+// Integers wrap around.
+template <class T>
+STENO_INLINE T wrapping_add(T a, T b) {
+    if constexpr (std::is_floating_point_v<T>)
+        return a + b;
+    else
+        return T(std::make_unsigned_t<T>(a) + std::make_unsigned_t<T>(b));
+}
+
 // A thread's memory for packed panels, kept between calls.
 class PackBuffer {
   public:
@@ -106,7 +123,11 @@ struct I32 {
     STENO_INLINE static void store(T *p, R v) { _mm512_storeu_si512(p, v); }
     STENO_INLINE static void store(T *p, R v, int n) { _mm512_mask_storeu_epi32(p, F32::first(n), v); }
     STENO_INLINE static R broadcast(const T *p) { return _mm512_set1_epi32(*p); }
-    STENO_INLINE static R fma(R a, R b, R c) { return _mm512_add_epi32(_mm512_mullo_epi32(a, b), c); }
+    STENO_INLINE static R fma(R a, R b, R c) {
+        R sum = _mm512_add_epi32(_mm512_mullo_epi32(a, b), c);
+        in_order(sum);
+        return sum;
+    }
     STENO_INLINE static R add(R a, R b) { return _mm512_add_epi32(a, b); }
     STENO_INLINE static void transpose(R *r) {
         F32::R t[W];
@@ -115,6 +136,14 @@ struct I32 {
         F32::transpose(t);
         STENO_UNROLL
         for (int i = 0; i < W; ++i) r[i] = _mm512_castps_si512(t[i]);
+    }
+};
+// Elements are pairs of int16: the sum of the two products is added.
+struct I16Pairs : I32 {
+    STENO_INLINE static R fma(R a, R b, R c) {
+        R sum = _mm512_add_epi32(_mm512_madd_epi16(a, b), c);
+        in_order(sum);
+        return sum;
     }
 };
 struct F64 {
@@ -158,7 +187,11 @@ struct I64 {
     STENO_INLINE static void store(T *p, R v) { _mm512_storeu_si512(p, v); }
     STENO_INLINE static void store(T *p, R v, int n) { _mm512_mask_storeu_epi64(p, F64::first(n), v); }
     STENO_INLINE static R broadcast(const T *p) { return _mm512_set1_epi64(*p); }
-    STENO_INLINE static R fma(R a, R b, R c) { return _mm512_add_epi64(_mm512_mullo_epi64(a, b), c); }
+    STENO_INLINE static R fma(R a, R b, R c) {
+        R sum = _mm512_add_epi64(_mm512_mullo_epi64(a, b), c);
+        in_order(sum);
+        return sum;
+    }
     STENO_INLINE static R add(R a, R b) { return _mm512_add_epi64(a, b); }
     STENO_INLINE static void transpose(R *r) {
         F64::R t[W];
@@ -217,7 +250,11 @@ struct I32 {
     STENO_INLINE static void store(T *p, R v) { _mm256_storeu_si256(reinterpret_cast<R *>(p), v); }
     STENO_INLINE static void store(T *p, R v, int n) { _mm256_maskstore_epi32(p, F32::first(n), v); }
     STENO_INLINE static R broadcast(const T *p) { return _mm256_set1_epi32(*p); }
-    STENO_INLINE static R fma(R a, R b, R c) { return _mm256_add_epi32(_mm256_mullo_epi32(a, b), c); }
+    STENO_INLINE static R fma(R a, R b, R c) {
+        R sum = _mm256_add_epi32(_mm256_mullo_epi32(a, b), c);
+        in_order(sum);
+        return sum;
+    }
     STENO_INLINE static R add(R a, R b) { return _mm256_add_epi32(a, b); }
     STENO_INLINE static void transpose(R *r) {
         F32::R t[W];
@@ -226,6 +263,14 @@ struct I32 {
         F32::transpose(t);
         STENO_UNROLL
         for (int i = 0; i < W; ++i) r[i] = _mm256_castps_si256(t[i]);
+    }
+};
+// Elements are pairs of int16: the sum of the two products is added.
+struct I16Pairs : I32 {
+    STENO_INLINE static R fma(R a, R b, R c) {
+        R sum = _mm256_add_epi32(_mm256_madd_epi16(a, b), c);
+        in_order(sum);
+        return sum;
     }
 };
 struct F64 {
@@ -307,16 +352,15 @@ struct Scalar {
         else  // wraps around
             return S(std::make_unsigned_t<S>(a) * std::make_unsigned_t<S>(b) + std::make_unsigned_t<S>(c));
     }
-    STENO_INLINE static R add(R a, R b) {
-        if constexpr (std::is_floating_point_v<S>)
-            return a + b;
-        else
-            return S(std::make_unsigned_t<S>(a) + std::make_unsigned_t<S>(b));
-    }
+    STENO_INLINE static R add(R a, R b) { return wrapping_add(a, b); }
     STENO_INLINE static void transpose(R *) {}
 };
 using I32 = Scalar<int32_t>;
 using I64 = Scalar<int64_t>;
+// Elements are pairs of int16: the sum of the two products is added.
+struct I16Pairs : I32 {
+    STENO_INLINE static R fma(R a, R b, R c) { return wrapping_add(c, int16_t(a) * int16_t(b) + (a >> 16) * (b >> 16)); }
+};
 #if defined(__aarch64__)
 struct F32 {
     using T = float;
