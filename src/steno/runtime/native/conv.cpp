@@ -73,6 +73,12 @@ struct ConvPhase {
     }
 };
 
+// Of all phases; `next`: the first one that nobody has taken.
+struct Pieces {
+    std::atomic<int64_t> next;
+    int64_t count;
+};
+
 // A piece of the row axis.
 struct ConvTile {
     int64_t lhs, out, c;  // `c`: where it goes, relative to the piece's place
@@ -194,11 +200,13 @@ void run_piece(const ConvJob &j, const ConvPhase &p, int64_t group, int64_t chun
     }
 }
 
-void run_range(void **bufs, int64_t begin, int64_t end) {
+// What one thread does, whatever its range: it takes one piece after the other, as their sizes differ a lot.
+void run_pieces(void **bufs, int64_t, int64_t) {
     const ConvJob &j = *static_cast<const ConvJob *>(bufs[0]);
     const ConvPhase *phase = static_cast<const ConvPhase *>(bufs[1]);
+    Pieces &pieces = *static_cast<Pieces *>(bufs[2]);
     steno::FlushSubnormals flush;
-    for (int64_t i = begin; i < end; ++i) {
+    for (int64_t i; (i = pieces.next.fetch_add(1, std::memory_order_relaxed)) < pieces.count;) {
         while (i >= phase->before + phase->pieces) ++phase;
         const ConvPhase &p = *phase;
         int64_t k = i - p.before, column = k % p.column_pieces, chunk = k / p.column_pieces % p.chunks, group = k / p.column_pieces / p.chunks;
@@ -375,8 +383,10 @@ extern "C" int32_t steno_conv(void **bufs, const int64_t *meta) {
     }
     for (int64_t i = 0; i < blocks; ++i) {
         if (padded) pad(padding);
-        void *job[] = {&j, phases.data()};
-        steno_parallel_for(run_range, job, pieces, grain_for(work, pieces));
+        Pieces taken{0, pieces};
+        void *job[] = {&j, phases.data(), &taken};
+        int64_t threads = work < steno::kParallelWork ? 1 : std::min<int64_t>(pieces, steno::num_threads());
+        steno_parallel_for(run_pieces, job, threads, 1);
         if (padded) {
             padding.from += lhs_step * padding.itemsize;
             j.out = static_cast<char *>(j.out) + out_step * padding.itemsize;
