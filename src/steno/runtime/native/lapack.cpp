@@ -262,7 +262,11 @@ int32_t triangular_solve(void **bufs, const int64_t *meta) {
                 if (work)
                     STENO_LANES(triangular_group(a, turned ? 1 : n, turned ? n : 1, lower != turned, unit, b, left ? m : 1, left ? 1 : n, n, m, count, work));
             });
-    return for_each(batch, std::max(n, m), double(n) * double(n) * double(m), [=](Workspace &w, int64_t k) {
+    // Right sides are independent of each other: so many make a piece, on any number of threads, that the bits do not depend on that.
+    constexpr int64_t kPiece = 64;
+    int64_t pieces = n <= kSmall ? 1 : std::max<int64_t>(1, m / kPiece);
+    return for_each(batch * pieces, std::max(n, m), double(n) * double(n) * double(m) / double(pieces), [=](Workspace &w, int64_t item) {
+        int64_t k = item / pieces, first = item % pieces * kPiece, count = item % pieces == pieces - 1 ? m - first : kPiece;
         const T *a = static_cast<const T *>(bufs[0]) + k * n * n;
         T *b = static_cast<T *>(bufs[1]) + k * n * m;
         if (!n || !m) return;
@@ -276,10 +280,11 @@ int32_t triangular_solve(void **bufs, const int64_t *meta) {
             }
             return;
         }
-        int rows = int(left ? m : n), cols = int(left ? n : m), size = int(n);
+        b += left ? first : first * n;
+        int rows = int(left ? count : n), cols = int(left ? n : count), size = int(n), leading = int(left ? m : n);
         const T one(1);
         const char *operation[] = {"N", "T", "C"};
-        call<T>(kTrsm, left ? "R" : "L", lower ? "U" : "L", operation[trans], unit ? "U" : "N", &rows, &cols, &one, a, &size, b, &rows, kOne,
+        call<T>(kTrsm, left ? "R" : "L", lower ? "U" : "L", operation[trans], unit ? "U" : "N", &rows, &cols, &one, a, &size, b, &leading, kOne,
                 kOne, kOne, kOne);
     });
 }
