@@ -126,7 +126,10 @@ def _kth(fun: str, x: Array, kth: Any, axis: int) -> tuple[int, int]:
     if dtypes.is_complex(x.aval.dtype):
         raise NotImplementedError(f"{fun}: complex numbers are not implemented")
     k = canonical_axis(axis, x.ndim)
-    return canonical_axis(operator.index(kth), x.shape[k]), k
+    i, size = operator.index(kth), x.shape[k]
+    if not -size <= i < size:
+        raise ValueError(f"{fun}: kth must be a position along an axis of size {size}, got {i}")
+    return i % size, k
 
 
 def top_k(a: ArrayLike, k: int, /, *, axis: int = -1, mode: str = "largest", sorted: bool = True) -> list[Array]:
