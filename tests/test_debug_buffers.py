@@ -217,6 +217,30 @@ def test_a_kernel_that_reads_what_another_point_writes_is_found(f, safe):
             check_plan(made.program, [(0, 0)])
 
 
+def test_guards_keep_points_apart():
+    """Each row is read beyond its end only where a guard says that it is not; without the guard it would meet the next row."""
+    text = """program arena 0
+input in0 float32[24]
+output b1 float32[24]
+output b2 float32[48]
+kernel padded cost 1.0 outer i0:2
+  map i1:12
+    %0 = load float32 in0[12*i0 + i1]
+    b1[12*i0 + i1] = %0
+  map i2:2 i3:12
+    %1 = index int64 [12*i2 + i3]
+    %3 = const int64 11
+    %4 = le bool %1 %3
+    %5 = load float32 b1[12*i0 + 12*i2 + i3]GUARD
+    %6 = const float32 0x0.0p+0
+    %7 = select float32 %4 %5 %6
+    b2[24*i0 + 12*i2 + i3] = %7
+"""
+    check_plan(parse(text.replace("GUARD", " if %4")))
+    with pytest.raises(InvalidPlan, match="another one writes"):
+        check_plan(parse(text.replace("GUARD", "")))
+
+
 def test_rows_may_be_overwritten_when_they_are_read_no_more():
     """More than the planner dares: each row's passes but the last read it, and the last writes it."""
 

@@ -7,8 +7,8 @@ place of what was read; where a kernel reads what it also writes, no
 two points that may run at the same time, or in any order, touch the same element.
 `poisoned(program, shared)`: the program with `Poison` statements, which fill memory that holds nothing, so that reading it shows.
 
-InvalidPlan says where and why. Accesses at positions that only the run knows, and divisions that hide how loops cut an array up, are left
-to the poison.
+InvalidPlan says where and why. Accesses at positions or under guards that only the run knows, and divisions that hide how loops cut an
+array up, are left to the poison.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from steno.compiler.graph import Graph, Input, Value
 from steno.core.record import record, replace
 from steno.ir.expr import Expr, index_values, topological
 from steno.ir.index import FloorDiv, Index, LoopVar, Mod
-from steno.ir.interp import evaluate_index
+from steno.ir.interp import evaluate, evaluate_index
 from steno.ir.loops import (
     Argument,
     Buffer,
@@ -77,7 +77,7 @@ def accesses(s: Statement) -> Accesses:
     writes: dict[Buffer, None] = {}
     if isinstance(s, Kernel):
         for stage in s.stages:
-            reads.update((b, None) for b, _ in _loads(stage) if b.kind != "local")
+            reads.update((b, None) for b, _, _ in _loads(stage) if b.kind != "local")
             writes.update((x.buffer, None) for x in getattr(stage, "stores", ()) if x.buffer.kind != "local")
     elif isinstance(s, CallThen):
         for part in (accesses(s.call), accesses(s.kernel)):
@@ -103,7 +103,8 @@ def accesses(s: Statement) -> Accesses:
     return Accesses(tuple(reads), tuple(writes))
 
 
-def _loads(stage: Stage) -> list[tuple[Buffer, Index]]:
+def _loads(stage: Stage) -> list[tuple[Buffer, Index, Expr | None]]:
+    """What is read, where, and the guard of that."""
     roots: list[Expr] = [*getattr(stage, "elements", ())]
     for x in getattr(stage, "stores", ()):
         roots += [x.value, *index_values(x.offset)]
@@ -111,7 +112,7 @@ def _loads(stage: Stage) -> list[tuple[Buffer, Index]]:
             roots.append(x.guard)
     if isinstance(stage, RowReduce) and stage.block is not None:
         roots += index_values(stage.block)
-    return [(e.attr[0], e.attr[1]) for e in topological(roots) if e.op == "load"]
+    return [e.attr for e in topological(roots) if e.op == "load"]
 
 
 # values that share a buffer
@@ -329,11 +330,11 @@ def _in_place(carries: Sequence[tuple[Buffer, Buffer | None]], inputs: Sequence[
 
 def _check_kernel(kernel: Kernel, olds: dict[Buffer, Buffer], where: str) -> None:
     """Every pair of a store and a load of the same memory."""
-    loads = [(n, b, at) for n, stage in enumerate(kernel.stages) for b, at in _loads(stage)]
+    loads = [(n, *load) for n, stage in enumerate(kernel.stages) for load in _loads(stage)]
     for n, stage in enumerate(kernel.stages):
         for x in getattr(stage, "stores", ()):
             old = olds.get(x.buffer)
-            for m, b, at in loads:
+            for m, b, at, guard in loads:
                 if b is not x.buffer and b is not old or b.kind == "local" or not b.size:
                     continue
                 if b is old and m > n:
@@ -341,7 +342,7 @@ def _check_kernel(kernel: Kernel, olds: dict[Buffer, Buffer], where: str) -> Non
                 if m == n and at == x.offset:
                     continue  # a point reads its own element before it changes it
                 points = [*kernel.outer, *(_points(stage) if m == n else ())]
-                if _meet(points, at, x.offset):
+                if _meet(points, at, x.offset) and _guards_let_meet(points, at, guard, x.offset, x.guard):
                     _invalid(where, f"a point reads {b.name}[{at}], which another one writes at [{x.offset}], in any order")
 
 
@@ -356,7 +357,7 @@ def _check_then(s: CallThen, where: str) -> None:
     share = s.rows * s.columns // math.prod(extents)
     strides = [share * math.prod(extents[k + 1 :]) for k in range(len(extents))]
     for stage in s.kernel.stages:
-        places = [at for b, at in _loads(stage) if b is s.result]
+        places = [at for b, at, _ in _loads(stage) if b is s.result]
         places += [x.offset for x in getattr(stage, "stores", ()) if x.buffer is s.result]
         for at in places:
             inside = at
@@ -409,7 +410,26 @@ def _variables(index: Index) -> Iterator[LoopVar | None]:
             yield atom if isinstance(atom, LoopVar) else None
 
 
-def _found_to_meet(points: Sequence[LoopVar], loops: Sequence[LoopVar], load: Index, store: Index) -> bool:
+def _guards_let_meet(points: Iterable[LoopVar], load: Index, load_guard: Expr | None, store: Index, store_guard: Expr | None) -> bool:
+    """For accesses that would meet if they had no guards. False also where what the guards say is not known."""
+    guards = [g for g in (load_guard, store_guard) if g is not None]
+    if not guards:
+        return True
+    leaves = [e for e in topological(guards) if not e.args and e.op != "const"]
+    if any(e.op != "index" for e in leaves):
+        return False
+    moving = [v for v in points if v.extent > 1]
+    used = dict.fromkeys([*moving, *(v for i in (load, store, *(e.attr for e in leaves)) for v in _variables(i))])
+    loops = [v for v in used if v is not None]
+    if None in used or math.prod(v.extent for v in loops) > ENUMERATED:
+        return False
+    return _found_to_meet(moving, loops, load, store, load_guard, store_guard)
+
+
+def _found_to_meet(
+    points: Sequence[LoopVar], loops: Sequence[LoopVar], load: Index, store: Index, load_guard: Expr | None = None,
+    store_guard: Expr | None = None,
+) -> bool:  # fmt: skip
     """By looking at all of them."""
     grid = np.indices([v.extent for v in loops]).reshape(len(loops), -1)
     at = dict(zip(loops, grid, strict=True))
@@ -418,14 +438,20 @@ def _found_to_meet(points: Sequence[LoopVar], loops: Sequence[LoopVar], load: In
     def known(e: Expr) -> np.ndarray:
         raise AssertionError(f"{e} is in memory")
 
-    loaded, stored = (np.broadcast_to(evaluate_index(i, at, known), point.shape) for i in (load, store))
+    def holds(guard: Expr | None) -> np.ndarray:
+        if guard is None:
+            return np.ones(point.size, bool)
+        return evaluate([guard], point.size, lambda e, _: evaluate_index(e.attr, at, known))[0]
+
     low = min(load.lo, store.lo)
+    loaded, stored = (np.broadcast_to(evaluate_index(i, at, known), point.shape) - low for i in (load, store))
+    reads, writes = holds(load_guard), holds(store_guard)
     first = np.full(max(load.hi, store.hi) - low + 1, point.size)
     last = np.full(first.size, -1)
-    np.minimum.at(first, stored - low, point)
-    np.maximum.at(last, stored - low, point)
-    there = last[loaded - low] >= 0
-    return bool((there & ((first[loaded - low] != point) | (last[loaded - low] != point))).any())
+    np.minimum.at(first, stored[writes], point[writes])
+    np.maximum.at(last, stored[writes], point[writes])
+    there = reads & (last[loaded] >= 0)
+    return bool((there & ((first[loaded] != point) | (last[loaded] != point))).any())
 
 
 def _invalid(where: str, why: str) -> NoReturn:
