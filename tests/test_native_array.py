@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import ctypes
 import gc
+import itertools
 import pickle
 import threading
 import weakref
@@ -348,6 +349,42 @@ def test_memory_used_again_and_again_holds_what_was_written():
         before = a
     np.testing.assert_array_equal(np.asarray(before), x * 39)
     assert len(addresses) <= 3
+
+
+def test_freed_memory_has_room_for_arrays_of_other_sizes():
+    """What is freed joins its neighbours again, in whatever order it is freed."""
+    mb = 1 << 18  # elements
+    _native.trim_pool()
+    large = array(np.zeros(16 * mb, np.float32))
+    start = large.unsafe_buffer_pointer()
+    del large
+    for order in itertools.permutations(range(3)):
+        parts = [array(np.full(size * mb, size, np.float32)) for size in (2, 4, 6)]
+        addresses = [p.unsafe_buffer_pointer() for p in parts]
+        assert all(start <= a < start + (16 << 20) for a in addresses) and len(set(addresses)) == 3
+        for size, p in zip((2, 4, 6), parts, strict=True):
+            assert (np.asarray(p) == size).all()
+        del p
+        for k in order:
+            parts[k] = None
+        assert _native.memory_info()["cached"] >= 16 << 20
+    again = array(np.zeros(16 * mb, np.float32))
+    assert again.unsafe_buffer_pointer() == start
+
+
+def test_the_limit_of_what_waits_holds_for_parts_of_ranges():
+    _native.trim_pool()
+    limit = _native.memory_info()["limit"]
+    a, b = (array(np.zeros(1 << 20, np.float32)) for _ in range(2))
+    try:
+        _native.set_pool_limit(6 << 20)
+        del a
+        assert 4 << 20 <= _native.memory_info()["cached"] <= 6 << 20
+        del b
+        assert _native.memory_info()["cached"] <= 6 << 20
+        assert (np.asarray(array(np.arange(1 << 20))) == np.arange(1 << 20)).all()
+    finally:
+        _native.set_pool_limit(limit)
 
 
 def test_memory_is_reused_and_bounded():
