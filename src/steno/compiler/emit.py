@@ -20,11 +20,12 @@ from steno.compiler.emit_ahead import rows_ahead
 from steno.compiler.emit_code import Code
 from steno.compiler.emit_control import emit_choice, emit_loop
 from steno.compiler.emit_folds import ColumnReducer, RowReducer, column_unit, emit_running, emit_tree
+from steno.compiler.emit_interleaved import emit_interleaved, find_interleaving
 from steno.compiler.emit_maps import FLAT_UNIT, SPAN_UNIT, Range, emit_map, loaded_by, stored_by
 from steno.compiler.emit_ops import Declarations
 from steno.compiler.emit_registers import emit_registers, fits
 from steno.compiler.emit_scopes import Bound
-from steno.compiler.emit_tiles import emit_tiles, find_tiling
+from steno.compiler.emit_tiles import Tiling, emit_tiles, find_tiling
 from steno.compiler.load import ENTRY
 from steno.compiler.structure import structure
 from steno.compiler.target import X86_TRIPLE, Target
@@ -125,28 +126,29 @@ def emit_kernel(
         span = (start, end)
     elif then is Then.SPANS:
         span, unit = ("%first", "%last"), SPAN_UNIT
-    tiling = find_tiling(kernel, target) if then is None else None
-    if outer:
+    plan = None if then is not None or c.any_size else find_interleaving(kernel, target) or find_tiling(kernel, target)
+    loops = [(v, v.extent) for v in outer] if plan is None else plan.loops
+    if loops:
         p: str = c.open_loop("%begin", "%end")
-        extents = [v.extent for v in outer]
-        if tiling is not None:
-            extents[-1] = tiling.strips
-            units = math.prod(extents)
-        for v, n in zip(reversed(outer[1:]), reversed(extents[1:]), strict=True):
-            c.variables[v] = Bound(1, c.op(f"urem i64 {p}, {n}"))
-            p = c.op(f"udiv i64 {p}, {n}")
-        c.variables[outer[0]] = Bound(1, p)
+        if plan is not None:
+            units = math.prod(n for _, n in loops)
+        for v, n in reversed(loops[1:]):
+            c.variables[v] = Bound(1, c.op(f"urem i64 {p}, {n}") if n > 1 else "0")
+            p = c.op(f"udiv i64 {p}, {n}") if n > 1 else p
+        c.variables[loops[0][0]] = Bound(1, p)
     else:
         c.open()
-    if tiling is not None:
-        emit_tiles(c, tiling, str(c.variables[tiling.across].value))
+    if isinstance(plan, Tiling):
+        emit_tiles(c, plan, str(c.variables[plan.across].value), str(c.variables[plan.along].value))
+    elif plan is not None:
+        emit_interleaved(c, plan, str(c.variables[plan.along].value))
     else:
         for stage, c.ahead in zip(kernel.stages, rows_ahead(kernel) if then is None else [()] * len(kernel.stages), strict=True):
             _emit_stage(c, stage, span, unit)
             c.lines = c.scopes[-1].lines
             if stored_by(stage) & loaded:
                 c.scopes[1].memo.clear()
-    if outer:
+    if loops:
         c.close_loop()
     else:
         c.close()

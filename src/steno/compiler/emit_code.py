@@ -684,12 +684,12 @@ class Code(Scopes):
         if pattern == tuple(range(lanes)):
             p = self.pointer(buffer, offset)
             self.lines = lines
-            self._vector_store(t, lanes, x, p, bytes_, mask, streaming)
+            self.vector_store(t, lanes, x, p, bytes_, mask, streaming)
         else:
             if pattern is not None and mask is None and pattern == tuple(range(0, -lanes, -1)):
                 p = self.pointer(buffer, offset - (lanes - 1))
                 self.lines = lines
-                self._vector_store(t, lanes, self.shuffle(x, t, lanes, range(lanes - 1, -1, -1)), p, bytes_, None, False)
+                self.vector_store(t, lanes, self.shuffle(x, t, lanes, range(lanes - 1, -1, -1)), p, bytes_, None, False)
                 return
             pointers = self._vector_pointers(buffer, offset, lines)
             pt, mt, vt = vector("ptr", lanes), vector("i1", lanes), vector(t, lanes)
@@ -744,9 +744,9 @@ class Code(Scopes):
             )
         p = self.pointer(buffer, offset)
         self.lines = lines
-        self._vector_store(t, 2 * lanes, both, p, bytes_, mask, streaming)
+        self.vector_store(t, 2 * lanes, both, p, bytes_, mask, streaming)
 
-    def _vector_store(self, t: str, lanes: int, x: str, p: str, bytes_: int, mask: str | None, streaming: bool) -> None:
+    def vector_store(self, t: str, lanes: int, x: str, p: str, bytes_: int, mask: str | None, streaming: bool) -> None:
         v = vector(t, lanes)
         if mask is None:
             self.streamed = self.streamed or streaming

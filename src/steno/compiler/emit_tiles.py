@@ -1,10 +1,10 @@
 """Maps that read across their vectors, tile by tile.
 
-    for i: for j: out[i, j] = f(x[j, i], ...)  -->  for tiles of W x W: x's rows are read along i, turned in registers into a small array,
+    for i: for j: out[i, j] = f(x[j, i], ...)  -->  for tiles of H x W: x's rows are read along i, turned in registers into a small array,
                                                     and the body reads that along j
 
-so that each cache line of x is read whole and once, instead of one element of it at a time. Some tiles side by side along i are done
-together: memory likes neighbouring lines.
+so that each cache line of x is read whole and once, instead of one element of it at a time, and those of `out` are written whole. i may be
+any of the outer loops. Some tiles side by side along i are done together: memory likes neighbouring lines.
 """
 
 from __future__ import annotations
@@ -23,25 +23,31 @@ from steno.ir.index import LoopVar
 from steno.ir.loops import Kernel, MapStage
 
 LINE = 64  # bytes
-MOST_LANES, MOST_GROUP = 16, 4
+LEAST_SIDE, MOST_SIDE = 4, 16  # of a square that is turned in registers
+RUN = 32  # tiles one after the other, that a thread does at least
+STRIP_LINES = 4  # of a load, that the tiles side by side read
 
 
 @final
 @dataclass(frozen=True)
 class Tiling:
-    """`loads` run across `along` (the vector loop) and with `across` (the innermost outer loop)."""
+    """`loads` run across `along` (the vector loop) and with `across` (one of the `outer` loops). A tile is `side` by `lanes`."""
 
     stage: MapStage
+    outer: tuple[LoopVar, ...]
     across: LoopVar
     along: LoopVar
     loads: tuple[Expr, ...]
+    side: int
     lanes: int
     group: int  # tiles side by side
     once: bool  # an element may be read and written in one memory, so it may not be computed twice
 
     @property
-    def strips(self) -> int:
-        return -(-self.across.extent // (self.lanes * self.group))
+    def loops(self) -> list[tuple[LoopVar, int]]:
+        """The outer loops of the function, with their extents; that of `across` counts strips, that of `along` runs of tiles."""
+        strips, runs = -(-self.across.extent // (self.side * self.group)), -(-self.along.extent // (RUN * self.lanes))
+        return [*((v, strips if v is self.across else v.extent) for v in self.outer), (self.along, runs)]
 
 
 def find_tiling(kernel: Kernel, target: Target) -> Tiling | None:
@@ -57,18 +63,26 @@ def find_tiling(kernel: Kernel, target: Target) -> Tiling | None:
         or len(stage.vars) != 1
     ):
         return None
-    across, along = outer[-1], stage.vars[0]
+    along = stage.vars[0]
     nodes = topological(roots_of(stage.stores))
-    lanes = min(MOST_LANES, target.lanes(lane_dtypes(nodes) | {s.buffer.dtype for s in stage.stores}))
-    loads = tuple(e for e in nodes if e.op == "load" and crosses(e, across, along))
-    if not loads or min(across.extent, along.extent) < lanes or stored_by(stage) & {e.attr[0] for e in nodes if e.op == "load"}:
+    read = [e for e in nodes if e.op == "load"]
+    # Most loads decide; among equals the innermost loop.
+    across = max(reversed(outer), key=lambda v: sum(crosses(e, v, along) for e in read))
+    loads = tuple(e for e in read if crosses(e, across, along))
+    lanes = target.lanes(lane_dtypes(nodes) | {s.buffer.dtype for s in stage.stores})
+    while lanes > along.extent:
+        lanes //= 2
+    side = min(MOST_SIDE, lanes)
+    while side > across.extent:
+        side //= 2
+    if not loads or side < LEAST_SIDE or stored_by(stage) & {e.attr[0] for e in read}:
         return None
-    group = MOST_GROUP
-    while group * lanes > across.extent:
+    group = max(STRIP_LINES * LINE // (side * max(e.dtype.itemsize for e in loads)), 1)
+    while group * side > across.extent:
         group //= 2
     places = {s.offset for s in stage.stores}
     once = any(e.op == "load" and e.attr[1] in places for e in nodes)
-    return Tiling(stage, across, along, loads, lanes, group, once)
+    return Tiling(stage, tuple(outer), across, along, loads, side, lanes, group, once)
 
 
 def crosses(e: Expr, across: LoopVar, along: LoopVar) -> bool:
@@ -78,30 +92,32 @@ def crosses(e: Expr, across: LoopVar, along: LoopVar) -> bool:
     return plain and offset.coefficient(across) == 1 and abs(offset.coefficient(along)) * buffer.dtype.itemsize >= LINE
 
 
-def emit_tiles(c: Code, tiling: Tiling, strip: str) -> None:
-    """The tiles of one strip along `across`. The last ones overlap their neighbours, or are masked if `once`."""
-    stage, across, along, lanes = tiling.stage, tiling.across, tiling.along, tiling.lanes
-    width = lanes * tiling.group
+def emit_tiles(c: Code, tiling: Tiling, strip: str, run: str) -> None:
+    """The tiles of one strip along `across` and one run along `along`. The last ones overlap their neighbours, or are masked if `once`."""
+    stage, across, along, side, lanes = tiling.stage, tiling.across, tiling.along, tiling.side, tiling.lanes
+    width = side * tiling.group
     left = c.op(f"mul i64 {strip}, {width}")
     if not tiling.once and across.extent % width:
         left = c.call("smin", "i64", 1, (left, str(across.extent - width)))
-    arrays = [c.alloca(MEMORY[e.dtype], lanes * lanes) for e in tiling.loads]
+    arrays = [c.alloca(MEMORY[e.dtype], side * lanes) for e in tiling.loads]
     depth = len(c.scopes) + 1
-    step = c.open_loop(0, along.extent, lanes)
+    begin = c.op(f"mul i64 {run}, {RUN * lanes}")
+    step = c.open_loop(begin, c.call("smin", "i64", 1, (c.op(f"add i64 {begin}, {RUN * lanes}"), str(along.extent))), lanes)
     rest = along.extent % lanes
     start = c.call("smin", "i64", 1, (step, str(along.extent - lanes))) if rest and not tiling.once else step
     end: str | int = width
     if tiling.once and across.extent % width:
         end = c.call("smin", "i64", 1, (c.op(f"sub i64 {across.extent}, {left}"), str(width)))
-    g = c.open_loop(0, end, lanes)
+    g = c.open_loop(0, end, side)
     first = c.op(f"add i64 {left}, {g}")
     for e, array in zip(tiling.loads, arrays, strict=True):
-        _turn(c, e, array, tiling, first, start, depth)
+        for k in range(0, lanes, side):
+            _turn(c, e, array, tiling, first, (start, k), depth)
     c.variables[along] = Bound(depth - 1, start, 1 if rest and not tiling.once else lanes)
     mask = c.tail_mask(c.op(f"sub i64 {along.extent}, {start}"), lanes, along.extent) if rest and tiling.once else None
-    rows: str | int = lanes
-    if tiling.once and across.extent % lanes:
-        rows = c.call("smin", "i64", 1, (c.op(f"sub i64 {across.extent}, {first}"), str(lanes)))
+    rows: str | int = side
+    if tiling.once and across.extent % side:
+        rows = c.call("smin", "i64", 1, (c.op(f"sub i64 {across.extent}, {first}"), str(side)))
     m = c.open_loop(0, rows)
     c.variables[across] = Bound(depth + 1, c.op(f"add i64 {first}, {m}"))
     roots = roots_of(stage.stores)
@@ -120,39 +136,41 @@ def emit_tiles(c: Code, tiling: Tiling, strip: str) -> None:
     c.close_loop()
 
 
-def _turn(c: Code, e: Expr, array: str, tiling: Tiling, first: str, start: str, depth: int) -> None:
-    """The tile of a load, transposed (Eklundh 1972: log2(W) rounds of exchanging half blocks), into `array`."""
+def _turn(c: Code, e: Expr, array: str, tiling: Tiling, first: str, place: tuple[str, int], depth: int) -> None:
+    """A square of a load's tile, transposed (Eklundh 1972: log2(W) rounds of exchanging half blocks), into columns of `array`.
+    `place`: of the tile along `along`, and of the square in it."""
     buffer, offset, _ = e.attr
-    across, along, lanes, t = tiling.across, tiling.along, tiling.lanes, MEMORY[e.dtype]
-    v = vector(t, lanes)
+    across, along, side, t = tiling.across, tiling.along, tiling.side, MEMORY[e.dtype]
+    v = vector(t, side)
+    start, at = place
     c.variables[across], c.variables[along] = Bound(depth, first), Bound(depth, start)
-    c.begin((), lanes, across, depth)
+    c.begin((), side, across, depth)
     stride = offset.coefficient(along)
     mask = None
-    if tiling.once and across.extent % lanes:
-        mask = c.tail_mask(c.op(f"sub i64 {across.extent}, {first}"), lanes, across.extent)
+    if tiling.once and across.extent % side:
+        mask = c.tail_mask(c.op(f"sub i64 {across.extent}, {first}"), side, across.extent)
     origin = c.pointer(buffer, offset)
     c.lines = c.scopes[-1].lines
     rows = []
-    for k in range(lanes):
+    for k in range(at, at + side):
         p = origin
-        if k and tiling.once and along.extent % lanes:  # rows that do not exist: the last one again
+        if k and tiling.once and along.extent % tiling.lanes:  # rows that do not exist: the last one again
             row = c.call("smin", "i64", 1, (c.op(f"sub i64 {along.extent - 1}, {start}"), str(k)))
             p = c.op(f"getelementptr {t}, ptr {origin}, i64 {c.op(f'mul i64 {row}, {stride}')}")
         elif k:
             p = c.op(f"getelementptr {t}, ptr {origin}, i64 {k * stride}")
-        rows.append(c.vector_load(t, lanes, p, e.dtype.itemsize, mask))
-    half = lanes // 2
+        rows.append(c.vector_load(t, side, p, e.dtype.itemsize, mask))
+    half = side // 2
     while half:
-        low = [k if not k & half else lanes + k - half for k in range(lanes)]
-        high = [k + half if not k & half else lanes + k for k in range(lanes)]
-        for r in range(lanes):
+        low = [k if not k & half else side + k - half for k in range(side)]
+        high = [k + half if not k & half else side + k for k in range(side)]
+        for r in range(side):
             if not r & half:
                 a, b = rows[r], rows[r + half]
                 rows[r], rows[r + half] = (c.op(f"shufflevector {v} {a}, {v} {b}, {_mask(m)}") for m in (low, high))
         half //= 2
     for k, x in enumerate(rows):
-        p = c.op(f"getelementptr {t}, ptr {array}, i64 {k * lanes}")
+        p = c.op(f"getelementptr {t}, ptr {array}, i64 {k * tiling.lanes + at}")
         c.say(f"store {v} {x}, ptr {p}, align {e.dtype.itemsize}")
 
 

@@ -39,7 +39,13 @@ def rewrite(
         if e.op == "load":
             buffer, offset, guard = e.attr
             buffer, offset = change_load(buffer, _reindexed(offset, change_index, new))
-            attr = (buffer, offset, None if guard is None else new[guard])
+            guard = None if guard is None else new[guard]
+            if guard is not None and guard.op == "const":
+                if not guard.attr:  # nothing is read, any value does
+                    new[e] = b.constant(0, e.dtype)
+                    continue
+                guard = None
+            attr = (buffer, offset, guard)
             new[e] = e if attr == e.attr else b._leaf("load", e.dtype, attr)
         elif e.op == "index":
             new[e] = b.index(_reindexed(e.attr, change_index, new))
