@@ -19,7 +19,7 @@ from steno.compiler.emit_code import Code
 from steno.compiler.emit_maps import STREAM_BYTES, lane_dtypes, roots_of, stored_by
 from steno.compiler.emit_ops import MEMORY, vector
 from steno.compiler.emit_scopes import Bound
-from steno.compiler.loop_rewrites import rewrite
+from steno.compiler.loop_rewrites import divisor_of, rewrite, split
 from steno.compiler.target import Target
 from steno.ir.expr import Builder, Expr, topological
 from steno.ir.index import Atom, FloorDiv, Index, LoopVar, Mod, Value
@@ -58,6 +58,10 @@ def find_interleaving(kernel: Kernel, target: Target) -> Interleaving | None:
     loops = [v for v in kernel.outer if v.extent != 1]
     if not isinstance(stage, MapStage) or stage.serial or any(s.guard is not None for s in stage.stores):
         return None
+    d = divisor_of(stage) if stage.vars else None
+    if d is not None and d <= MOST_STRIDE and d & (d - 1):  # groups of d, that no vector ends with
+        over, stage = split(Builder(), stage, d)
+        loops.append(over)
     loops += [v for v in stage.vars if v.extent != 1]
     if len(loops) < 2 or not all(v.extent for v in loops):
         return None

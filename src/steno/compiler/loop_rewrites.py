@@ -145,6 +145,29 @@ def split(b: Builder, stage: MapStage, width: int) -> tuple[LoopVar, MapStage]:
     return outer, out
 
 
+def divisor_of(stage: MapStage) -> int | None:
+    """The one number that the last variable, alone, is divided by in the stage's indices; it divides the variable's extent."""
+    v = stage.vars[-1]
+    alone = var(v)
+    found: set[int] = set()
+
+    def look(i: Index) -> bool:
+        """Whether the variable occurs nowhere else inside an atom."""
+        for a, _ in i.terms:
+            if isinstance(a, FloorDiv | Mod):
+                if a.index == alone:
+                    found.add(a.divisor)
+                elif a.index.coefficient(v) or not look(a.index):
+                    return False
+        return True
+
+    indices = [*_indices(stage_exprs(stage)), *(s.offset for s in stage.stores)]
+    if not all(look(i) for i in indices) or len(found) != 1:
+        return None
+    (d,) = found
+    return d if v.extent % d == 0 else None
+
+
 def replace_buffer(b: Builder, kernel: Kernel, old: Buffer, new: Buffer) -> Kernel:
     """The kernel with each access to `old` made one to `new`, at the same place."""
 

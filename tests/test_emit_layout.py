@@ -1,0 +1,176 @@
+"""Maps that change the layout of memory: transposes in tiles, short axes that interleave, divided loops. Emitted code = the interpreter."""
+
+from __future__ import annotations
+
+import ctypes
+import random
+from itertools import permutations
+
+import numpy as np
+import pytest
+from random_loops import PARALLEL, Code, same, values
+
+from steno.compiler.emit_interleaved import find_interleaving
+from steno.compiler.emit_tiles import find_tiling
+from steno.compiler.nests import map_kernel
+from steno.compiler.target import AVX2, NEON, host_target
+from steno.ir import interp_loops
+from steno.ir.expr import Builder
+from steno.ir.index import Index, LoopVar, Value, linear, var
+from steno.ir.loops import Buffer, Kernel, MapStage, Program, Store
+
+B, I8, F32, F64 = (np.dtype(n) for n in ("bool", "int8", "float32", "float64"))
+HOST = host_target()
+TARGETS = [HOST] if HOST in (AVX2, NEON) else [HOST, AVX2]
+
+targets = pytest.mark.parametrize("target", TARGETS, ids=lambda t: t.name)
+layouts = pytest.mark.parametrize("dtype", [I8, F32, F64, B], ids=str)
+
+
+def compare(kernel, inputs, outputs, target):
+    program = Program(tuple(inputs), tuple(outputs), (), (), 0, (kernel,))
+    data = list(inputs.values())
+    want = interp_loops.run(program, data)
+    code = Code(program, target)
+    for n in (1, 2):
+        for k, (x, y) in enumerate(zip(code(data, n), want, strict=True)):
+            assert same(x, y), f"{outputs[k]}, {n} threads: {np.nonzero(x != y)[0][:5]}"
+
+
+def nest(loops, stores, cost=PARALLEL):
+    return Kernel("k", tuple(loops[:-1]), (MapStage((loops[-1],), tuple(stores)),), cost)
+
+
+@targets
+@layouts
+def test_tiles_across_any_loop(target, dtype):
+    """Every order of three axes, some of four, also of sizes that tiles do not divide, and with an operand in the result's order."""
+    rng = random.Random(0)
+    orders = [*permutations(range(3)), (3, 2, 1, 0), (0, 3, 2, 1), (3, 0, 1, 2), (1, 3, 0, 2)]
+    shapes = {3: [(33, 5, 70), (6, 16, 32)], 4: [(17, 2, 3, 19)]}
+    for order in orders:
+        for shape in shapes[len(order)]:
+            b = Builder()
+            size = int(np.prod(shape))
+            out = tuple(shape[a] for a in order)
+            loops = [LoopVar(f"i{k}", n) for k, n in enumerate(out)]
+            x, y, z = Buffer("x", dtype, size, "input"), Buffer("y", dtype, size, "input"), Buffer("z", dtype, size, "output")
+            at = linear([var(v) for v in loops], out)
+            source = linear([var(loops[order.index(a)]) for a in range(len(order))], shape)
+            kernel = nest(loops, [Store(z, at, b.max(b.load(x, source), b.load(y, at)))])
+            compare(kernel, {x: values(rng, dtype, size), y: values(rng, dtype, size)}, [z], target)
+
+
+def test_the_loop_that_loads_run_with_is_found():
+    b = Builder()
+    i, j, k = LoopVar("i", 32), LoopVar("j", 40), LoopVar("k", 64)
+    x, z = Buffer("x", F32, 32 * 40 * 64, "input"), Buffer("z", F32, 32 * 40 * 64, "output")
+    at = linear([var(v) for v in (i, j, k)], (32, 40, 64))
+    tiling = find_tiling(nest([i, j, k], [Store(z, at, b.load(x, linear([var(v) for v in (k, j, i)], (64, 40, 32))))]), HOST)
+    assert tiling is not None and tiling.across is i and tiling.along is k
+
+
+def interleaving(b, dtype, n, m):
+    """(name, loops, input sizes, function of the inputs giving the stores' offset and value) of maps with an axis of size n < m."""
+    i, j = LoopVar("i", m), LoopVar("j", n)
+
+    def choice(x, y):
+        first = b.lt(b.index(var(j)), n // 2)
+        return b.select(first, b.load(x, var(i), first), b.load(y, var(i) + 1, b.not_(first)))
+
+    dense = var(i) * n + var(j)
+    turned = var(j) * m + var(i)
+    return [
+        ("stack", [i, j], (m, m + 1), dense, choice),
+        ("reversed", [i, j], (m * n, n), dense, lambda x, y: b.max(b.load(x, var(i) * n - var(j) + (n - 1)), b.load(y, var(j)))),
+        ("backwards", [i, j], (m * n, m), dense, lambda x, y: b.max(b.load(x, Index(m * n - n) - var(i) * n + var(j)), b.load(y, var(i)))),
+        ("short rows", [j, i], (m * n, m), turned, lambda x, y: b.max(b.load(x, dense), b.load(y, var(i)))),
+        ("short columns", [i, j], (m * n, n), dense, lambda x, y: b.max(b.load(x, turned), b.load(y, var(j)))),
+        ("of wider rows", [i, j], (m * (n + 2), 1), dense, lambda x, y: b.load(x, var(i) * (n + 2) + var(j) + 1)),
+    ]
+
+
+@targets
+@layouts
+def test_short_axes_interleave(target, dtype):
+    rng = random.Random(1)
+    for n, m in ((2, 19), (3, 1091), (6, 64), (7, 19), (12, 70)):
+        b = Builder()
+        for name, loops, sizes, at, value in interleaving(b, dtype, n, m):
+            inputs = {(x := Buffer(f"x{k}", dtype, size, "input")): values(rng, dtype, x.size) for k, size in enumerate(sizes)}
+            z = Buffer("z", dtype, n * m, "output")
+            kernel = nest(loops, [Store(z, at, value(*inputs))])
+            assert find_interleaving(kernel, target) is not None, (name, n, m)
+            compare(kernel, inputs, [z], target)
+
+
+@targets
+@layouts
+def test_interleaved_pairs_and_two_short_axes(target, dtype):
+    """Complex numbers, whose components are stored side by side; and matrices of 2 x 3 turned."""
+    rng = random.Random(2)
+    m = 333
+    b = Builder()
+    i, j, k = LoopVar("i", m), LoopVar("j", 3), LoopVar("k", 2)
+    x, z = Buffer("x", dtype, 6 * m, "input"), Buffer("z", dtype, 6 * m, "output")
+    data = {x: values(rng, dtype, 6 * m)}
+    at, source = var(i) * 6 + var(j) * 2, var(i) * 6 - var(j) * 2 + 4
+    pairs = nest([i, j], [Store(z, at, b.load(x, source + 1)), Store(z, at + 1, b.load(x, source))])
+    turned = nest([i, j, k], [Store(z, at + var(k), b.load(x, var(i) * 6 + var(k) * 3 + var(j)))])
+    for kernel in (pairs, turned):
+        assert find_interleaving(kernel, target) is not None
+        compare(kernel, data, [z], target)
+
+
+@targets
+def test_interleaved_maps_in_the_memory_of_an_operand(target):
+    """z[i, j] = x[i, j] + 1 to the bits, where y[i] > x[i, j], in x's memory: no element is computed twice."""
+    b = Builder()
+    rng = random.Random(3)
+    for m in (64, 70, 1100):
+        i, j = LoopVar("i", m), LoopVar("j", 3)
+        x, y, z = Buffer("x", F32, 3 * m, "input"), Buffer("y", F32, m, "input"), Buffer("z", F32, 3 * m, "output")
+        at = var(i) * 3 + var(j)
+        old = b.load(x, at)
+        more = b.bitcast(b.add(b.bitcast(old, np.dtype("int32")), 1), F32)
+        kernel = nest([i, j], [Store(z, at, b.select(b.gt(b.load(y, var(i)), old), more, old))])
+        assert find_interleaving(kernel, target) is not None
+        program = Program((x, y), (z,), (), (), 0, (kernel,))
+        data = [values(rng, F32, 3 * m), values(rng, F32, m)]
+        (want,) = interp_loops.run(program, data)
+        memory = [v.copy() for v in data]
+        ins, outs = (ctypes.c_void_p * 2)(*[v.ctypes.data for v in memory]), (ctypes.c_void_p * 1)(memory[0].ctypes.data)
+        assert Code(program, target).entry(ctypes.addressof(ins), ctypes.addressof(outs), None, None) == 0
+        assert same(memory[0], want)
+
+
+def test_what_does_not_interleave_stays():
+    """Loads at places that are looked up for each row, rows that are far apart, and stores under guards."""
+    b = Builder()
+    i, j = LoopVar("i", 100), LoopVar("j", 3)
+    x, ids, z = Buffer("x", F32, 3 * 100, "input"), Buffer("ids", np.dtype("int32"), 100, "input"), Buffer("z", F32, 300, "output")
+    at = var(i) * 3 + var(j)
+    place = Index(0, ((Value(b.convert(b.load(ids, var(i)), np.dtype("int64")), 0, 99), 3),))
+    far = Buffer("far", F32, 100 * 100, "input")
+    for stores in (
+        [Store(z, at, b.load(x, place + var(j)))],
+        [Store(z, at, b.load(far, var(i) * 100 + var(j)))],
+        [Store(z, at, b.load(x, at), b.gt(b.index(var(i)), 3))],
+    ):
+        assert find_interleaving(nest([i, j], stores), HOST) is None
+
+
+@targets
+@layouts
+@pytest.mark.parametrize("period", [3, 4, 12, 17, 48, 100])
+def test_divided_loops(target, dtype, period):
+    """Rows and elements repeated: z[v] = max(x[v // period], y[v % period])."""
+    rng = random.Random(period)
+    b = Builder()
+    n = period * 21
+    u, v = LoopVar("u", 4), LoopVar("v", n)
+    x, y, z = Buffer("x", dtype, 4 * n // period, "input"), Buffer("y", dtype, period, "input"), Buffer("z", dtype, 4 * n, "output")
+    data = {x: values(rng, dtype, x.size), y: values(rng, dtype, y.size)}
+    for value in (b.load(y, var(v) % period), b.max(b.load(x, var(u) * (n // period) + var(v) // period), b.load(y, var(v) % period))):
+        stage = MapStage((u, v), (Store(z, var(u) * n + var(v), value),))
+        compare(map_kernel(b, "k", stage, PARALLEL), data, [z], target)
