@@ -67,7 +67,7 @@ def test_the_loop_that_loads_run_with_is_found():
     x, z = Buffer("x", F32, 32 * 40 * 64, "input"), Buffer("z", F32, 32 * 40 * 64, "output")
     at = linear([var(v) for v in (i, j, k)], (32, 40, 64))
     tiling = find_tiling(nest([i, j, k], [Store(z, at, b.load(x, linear([var(v) for v in (k, j, i)], (64, 40, 32))))]), HOST)
-    assert tiling is not None and tiling.across is i and tiling.along is k
+    assert tiling is not None and tiling.across == (i, j) and tiling.along is k
 
 
 def interleaving(b, dtype, n, m):

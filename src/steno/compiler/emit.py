@@ -139,7 +139,7 @@ def emit_kernel(
     else:
         c.open()
     if isinstance(plan, Tiling):
-        emit_tiles(c, plan, str(c.variables[plan.across].value), str(c.variables[plan.along].value))
+        emit_tiles(c, plan, str(c.variables[plan.across[0]].value), str(c.variables[plan.along].value))
     elif plan is not None:
         emit_interleaved(c, plan, str(c.variables[plan.along].value))
     else:

@@ -4,11 +4,13 @@
                                                     and the body reads that along j
 
 so that each cache line of x is read whole and once, instead of one element of it at a time, and those of `out` are written whole. i may be
-any of the outer loops. Some tiles side by side along i are done together: memory likes neighbouring lines.
+any of the outer loops, or several that step through x without gaps. Some tiles side by side along i are done together: memory likes
+neighbouring lines.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
@@ -25,17 +27,19 @@ from steno.ir.loops import Kernel, MapStage
 LINE = 64  # bytes
 LEAST_SIDE, MOST_SIDE = 4, 16  # of a square that is turned in registers
 RUN = 32  # tiles one after the other, that a thread does at least
+ENOUGH_STRIPS = 16  # of which the last may be partly empty
 STRIP_LINES = 4  # of a load, that the tiles side by side read
 
 
 @final
 @dataclass(frozen=True)
 class Tiling:
-    """`loads` run across `along` (the vector loop) and with `across` (one of the `outer` loops). A tile is `side` by `lanes`."""
+    """`loads` run across `along` (the vector loop) and with `across` (some of the `outer` loops, the innermost first, as one). A tile is
+    `side` by `lanes`."""
 
     stage: MapStage
     outer: tuple[LoopVar, ...]
-    across: LoopVar
+    across: tuple[LoopVar, ...]
     along: LoopVar
     loads: tuple[Expr, ...]
     side: int
@@ -44,10 +48,21 @@ class Tiling:
     once: bool  # an element may be read and written in one memory, so it may not be computed twice
 
     @property
+    def width(self) -> int:
+        """Elements along `across` of the tiles side by side."""
+        return self.side * self.group
+
+    @property
+    def extent(self) -> int:
+        """Of `across`."""
+        return math.prod(v.extent for v in self.across)
+
+    @property
     def loops(self) -> list[tuple[LoopVar, int]]:
         """The outer loops of the function, with their extents; that of `across` counts strips, that of `along` runs of tiles."""
-        strips, runs = -(-self.across.extent // (self.side * self.group)), -(-self.along.extent // (RUN * self.lanes))
-        return [*((v, strips if v is self.across else v.extent) for v in self.outer), (self.along, runs)]
+        first, *others = self.across
+        strips, runs = -(-self.extent // self.width), -(-self.along.extent // (RUN * self.lanes))
+        return [*((v, strips if v is first else v.extent) for v in self.outer if v not in others), (self.along, runs)]
 
 
 def find_tiling(kernel: Kernel, target: Target) -> Tiling | None:
@@ -67,22 +82,38 @@ def find_tiling(kernel: Kernel, target: Target) -> Tiling | None:
     nodes = topological(roots_of(stage.stores))
     read = [e for e in nodes if e.op == "load"]
     # Most loads decide; among equals the innermost loop.
-    across = max(reversed(outer), key=lambda v: sum(crosses(e, v, along) for e in read))
-    loads = tuple(e for e in read if crosses(e, across, along))
+    first = max(reversed(outer), key=lambda v: sum(crosses(e, v, along) for e in read))
+    loads = tuple(e for e in read if crosses(e, first, along))
     lanes = target.lanes(lane_dtypes(nodes) | {s.buffer.dtype for s in stage.stores})
     while lanes > along.extent:
         lanes //= 2
-    side = min(MOST_SIDE, lanes)
-    while side > across.extent:
-        side //= 2
-    if not loads or side < LEAST_SIDE or stored_by(stage) & {e.attr[0] for e in read}:
+    if not loads or stored_by(stage) & {e.attr[0] for e in read}:
         return None
+    side = min(MOST_SIDE, lanes)
     group = max(STRIP_LINES * LINE // (side * max(e.dtype.itemsize for e in loads)), 1)
-    while group * side > across.extent:
+    across = _without_gaps(first, outer, loads, side * group)
+    extent = math.prod(v.extent for v in across)
+    while side > extent:
+        side //= 2
+    if side < LEAST_SIDE:
+        return None
+    while group * side > extent:
         group //= 2
     places = {s.offset for s in stage.stores}
     once = any(e.op == "load" and e.attr[1] in places for e in nodes)
     return Tiling(stage, tuple(outer), across, along, loads, side, lanes, group, once)
+
+
+def _without_gaps(first: LoopVar, outer: Sequence[LoopVar], loads: Sequence[Expr], width: int) -> tuple[LoopVar, ...]:
+    """The loop `first` and those that go on where it ends, in all loads, until strips of `width` elements fit them well."""
+    across, extent = [first], first.extent
+    while extent % width and extent < ENOUGH_STRIPS * width:
+        following = [v for v in outer if v not in across and all(e.attr[1].coefficient(v) == extent for e in loads)]
+        if not following:
+            break
+        across.append(following[0])
+        extent *= following[0].extent
+    return tuple(across)
 
 
 def crosses(e: Expr, across: LoopVar, along: LoopVar) -> bool:
@@ -94,11 +125,10 @@ def crosses(e: Expr, across: LoopVar, along: LoopVar) -> bool:
 
 def emit_tiles(c: Code, tiling: Tiling, strip: str, run: str) -> None:
     """The tiles of one strip along `across` and one run along `along`. The last ones overlap their neighbours, or are masked if `once`."""
-    stage, across, along, side, lanes = tiling.stage, tiling.across, tiling.along, tiling.side, tiling.lanes
-    width = side * tiling.group
+    stage, along, side, lanes, width, extent = tiling.stage, tiling.along, tiling.side, tiling.lanes, tiling.width, tiling.extent
     left = c.op(f"mul i64 {strip}, {width}")
-    if not tiling.once and across.extent % width:
-        left = c.call("smin", "i64", 1, (left, str(across.extent - width)))
+    if not tiling.once and extent % width:
+        left = c.call("smin", "i64", 1, (left, str(extent - width)))
     arrays = [c.alloca(MEMORY[e.dtype], side * lanes) for e in tiling.loads]
     depth = len(c.scopes) + 1
     begin = c.op(f"mul i64 {run}, {RUN * lanes}")
@@ -106,20 +136,22 @@ def emit_tiles(c: Code, tiling: Tiling, strip: str, run: str) -> None:
     rest = along.extent % lanes
     start = c.call("smin", "i64", 1, (step, str(along.extent - lanes))) if rest and not tiling.once else step
     end: str | int = width
-    if tiling.once and across.extent % width:
-        end = c.call("smin", "i64", 1, (c.op(f"sub i64 {across.extent}, {left}"), str(width)))
+    if tiling.once and extent % width:
+        end = c.call("smin", "i64", 1, (c.op(f"sub i64 {extent}, {left}"), str(width)))
     g = c.open_loop(0, end, side)
     first = c.op(f"add i64 {left}, {g}")
+    _bind(c, tiling, first, depth)
+    c.variables[along] = Bound(depth, start)
     for e, array in zip(tiling.loads, arrays, strict=True):
         for k in range(0, lanes, side):
             _turn(c, e, array, tiling, first, (start, k), depth)
     c.variables[along] = Bound(depth - 1, start, 1 if rest and not tiling.once else lanes)
     mask = c.tail_mask(c.op(f"sub i64 {along.extent}, {start}"), lanes, along.extent) if rest and tiling.once else None
     rows: str | int = side
-    if tiling.once and across.extent % side:
-        rows = c.call("smin", "i64", 1, (c.op(f"sub i64 {across.extent}, {first}"), str(side)))
+    if tiling.once and extent % side:
+        rows = c.call("smin", "i64", 1, (c.op(f"sub i64 {extent}, {first}"), str(side)))
     m = c.open_loop(0, rows)
-    c.variables[across] = Bound(depth + 1, c.op(f"add i64 {first}, {m}"))
+    _bind(c, tiling, c.op(f"add i64 {first}, {m}"), depth + 1)
     roots = roots_of(stage.stores)
     c.begin(roots, lanes, along, depth + 1, stored_by(stage))
     c.mask = mask
@@ -136,19 +168,26 @@ def emit_tiles(c: Code, tiling: Tiling, strip: str, run: str) -> None:
     c.close_loop()
 
 
+def _bind(c: Code, tiling: Tiling, at: str, depth: int) -> None:
+    """Binds the loops across to the place `at`."""
+    for v in tiling.across[:-1]:
+        c.variables[v] = Bound(depth, c.op(f"urem i64 {at}, {v.extent}"))
+        at = c.op(f"udiv i64 {at}, {v.extent}")
+    c.variables[tiling.across[-1]] = Bound(depth, at)
+
+
 def _turn(c: Code, e: Expr, array: str, tiling: Tiling, first: str, place: tuple[str, int], depth: int) -> None:
     """A square of a load's tile, transposed (Eklundh 1972: log2(W) rounds of exchanging half blocks), into columns of `array`.
     `place`: of the tile along `along`, and of the square in it."""
     buffer, offset, _ = e.attr
-    across, along, side, t = tiling.across, tiling.along, tiling.side, MEMORY[e.dtype]
+    along, side, t = tiling.along, tiling.side, MEMORY[e.dtype]
     v = vector(t, side)
     start, at = place
-    c.variables[across], c.variables[along] = Bound(depth, first), Bound(depth, start)
-    c.begin((), side, across, depth)
+    c.begin((), side, tiling.across[0], depth)
     stride = offset.coefficient(along)
     mask = None
-    if tiling.once and across.extent % side:
-        mask = c.tail_mask(c.op(f"sub i64 {across.extent}, {first}"), side, across.extent)
+    if tiling.once and tiling.extent % side:
+        mask = c.tail_mask(c.op(f"sub i64 {tiling.extent}, {first}"), side, tiling.extent)
     origin = c.pointer(buffer, offset)
     c.lines = c.scopes[-1].lines
     rows = []
