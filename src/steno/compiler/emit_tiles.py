@@ -4,8 +4,9 @@
                                                     and the body reads that along j
 
 so that each cache line of x is read whole and once, instead of one element of it at a time, and those of `out` are written whole. i may be
-any of the outer loops, or several that step through x without gaps. Some tiles side by side along i are done together: memory likes
-neighbouring lines.
+any of the outer loops, or several that step through x without gaps. Some tiles side by side along i are done together, and each writes
+several lines of a row one after the other: memory likes neighbouring lines, above all if rows are powers of two apart, which caches keep
+few lines of.
 """
 
 from __future__ import annotations
@@ -28,14 +29,16 @@ LINE = 64  # bytes
 LEAST_SIDE, MOST_SIDE = 4, 16  # of a square that is turned in registers
 RUN = 32  # tiles one after the other, that a thread does at least
 ENOUGH_STRIPS = 16  # of which the last may be partly empty
-STRIP_LINES = 4  # of a load, that the tiles side by side read
+MOST_VECTORS, MOST_NODES = 4, 64  # of a row of a tile, and of a body that is written so many times
+FEW_TWICE = 1.125  # elements computed, the overlaps with them, for each one stored
+STRIP_LINES = 2  # of a load, that the tiles side by side read
 
 
 @final
 @dataclass(frozen=True)
 class Tiling:
     """`loads` run across `along` (the vector loop) and with `across` (some of the `outer` loops, the innermost first, as one). A tile is
-    `side` by `lanes`."""
+    `side` by `columns`."""
 
     stage: MapStage
     outer: tuple[LoopVar, ...]
@@ -44,6 +47,7 @@ class Tiling:
     loads: tuple[Expr, ...]
     side: int
     lanes: int
+    columns: int  # some vectors of `lanes`
     group: int  # tiles side by side
     once: bool  # an element may be read and written in one memory, so it may not be computed twice
 
@@ -101,7 +105,11 @@ def find_tiling(kernel: Kernel, target: Target) -> Tiling | None:
         group //= 2
     places = {s.offset for s in stage.stores}
     once = any(e.op == "load" and e.attr[1] in places for e in nodes)
-    return Tiling(stage, tuple(outer), across, along, loads, side, lanes, group, once)
+    columns = lanes
+    most = min(MOST_VECTORS * lanes, along.extent) if len(nodes) <= MOST_NODES else lanes
+    while 2 * columns <= most and -(-along.extent // (2 * columns)) * 2 * columns <= along.extent * FEW_TWICE:
+        columns *= 2
+    return Tiling(stage, tuple(outer), across, along, loads, side, lanes, columns, group, once)
 
 
 def _without_gaps(first: LoopVar, outer: Sequence[LoopVar], loads: Sequence[Expr], width: int) -> tuple[LoopVar, ...]:
@@ -129,12 +137,13 @@ def emit_tiles(c: Code, tiling: Tiling, strip: str, run: str) -> None:
     left = c.op(f"mul i64 {strip}, {width}")
     if not tiling.once and extent % width:
         left = c.call("smin", "i64", 1, (left, str(extent - width)))
-    arrays = [c.alloca(MEMORY[e.dtype], side * lanes) for e in tiling.loads]
+    columns = tiling.columns
+    arrays = [c.alloca(MEMORY[e.dtype], side * columns) for e in tiling.loads]
     depth = len(c.scopes) + 1
     begin = c.op(f"mul i64 {run}, {RUN * lanes}")
-    step = c.open_loop(begin, c.call("smin", "i64", 1, (c.op(f"add i64 {begin}, {RUN * lanes}"), str(along.extent))), lanes)
-    rest = along.extent % lanes
-    start = c.call("smin", "i64", 1, (step, str(along.extent - lanes))) if rest and not tiling.once else step
+    step = c.open_loop(begin, c.call("smin", "i64", 1, (c.op(f"add i64 {begin}, {RUN * lanes}"), str(along.extent))), columns)
+    rest = along.extent % columns
+    start = c.call("smin", "i64", 1, (step, str(along.extent - columns))) if rest and not tiling.once else step
     end: str | int = width
     if tiling.once and extent % width:
         end = c.call("smin", "i64", 1, (c.op(f"sub i64 {extent}, {left}"), str(width)))
@@ -143,26 +152,30 @@ def emit_tiles(c: Code, tiling: Tiling, strip: str, run: str) -> None:
     _bind(c, tiling, first, depth)
     c.variables[along] = Bound(depth, start)
     for e, array in zip(tiling.loads, arrays, strict=True):
-        for k in range(0, lanes, side):
+        for k in range(0, columns, side):
             _turn(c, e, array, tiling, first, (start, k), depth)
-    c.variables[along] = Bound(depth - 1, start, 1 if rest and not tiling.once else lanes)
-    mask = c.tail_mask(c.op(f"sub i64 {along.extent}, {start}"), lanes, along.extent) if rest and tiling.once else None
     rows: str | int = side
     if tiling.once and extent % side:
         rows = c.call("smin", "i64", 1, (c.op(f"sub i64 {extent}, {first}"), str(side)))
     m = c.open_loop(0, rows)
     _bind(c, tiling, c.op(f"add i64 {first}, {m}"), depth + 1)
+    c.variables[along] = Bound(depth + 1, start, 1 if rest and not tiling.once else lanes)
     roots = roots_of(stage.stores)
     c.begin(roots, lanes, along, depth + 1, stored_by(stage))
-    c.mask = mask
-    row = c.op(f"mul i64 {m}, {lanes}")
-    for e, array in zip(tiling.loads, arrays, strict=True):
-        t = MEMORY[e.dtype]
-        p = c.op(f"getelementptr {t}, ptr {array}, i64 {row}")
-        x = c.op(f"load {vector(t, lanes)}, ptr {p}, align {e.dtype.itemsize}")
-        c.scopes[depth + 1].memo[e] = c.from_memory(e.dtype, x, lanes)
-    c.run(c.order(roots))
-    run_stores(c, stage.stores, streaming(c, stage))
+    row = c.op(f"mul i64 {m}, {columns}")
+    for k in range(0, columns, lanes):
+        here = c.op(f"add i64 {start}, {k}") if k else start
+        mask = c.tail_mask(c.op(f"sub i64 {along.extent}, {here}"), lanes) if rest and tiling.once else None
+        c.next_copy(along, here, mask)
+        at = c.op(f"add i64 {row}, {k}") if k else row
+        for e, array in zip(tiling.loads, arrays, strict=True):
+            t = MEMORY[e.dtype]
+            p = c.op(f"getelementptr {t}, ptr {array}, i64 {at}")
+            x = c.op(f"load {vector(t, lanes)}, ptr {p}, align {e.dtype.itemsize}")
+            c.scopes[depth + 1].memo[e] = c.from_memory(e.dtype, x, lanes)
+        c.run(c.order(roots))
+        run_stores(c, stage.stores, streaming(c, stage))
+        c.lines = c.scopes[-1].lines
     c.close_loop()
     c.close_loop()
     c.close_loop()
@@ -193,7 +206,7 @@ def _turn(c: Code, e: Expr, array: str, tiling: Tiling, first: str, place: tuple
     rows = []
     for k in range(at, at + side):
         p = origin
-        if k and tiling.once and along.extent % tiling.lanes:  # rows that do not exist: the last one again
+        if k and tiling.once and along.extent % tiling.columns:  # rows that do not exist: the last one again
             row = c.call("smin", "i64", 1, (c.op(f"sub i64 {along.extent - 1}, {start}"), str(k)))
             p = c.op(f"getelementptr {t}, ptr {origin}, i64 {c.op(f'mul i64 {row}, {stride}')}")
         elif k:
@@ -209,7 +222,7 @@ def _turn(c: Code, e: Expr, array: str, tiling: Tiling, first: str, place: tuple
                 rows[r], rows[r + half] = (c.op(f"shufflevector {v} {a}, {v} {b}, {_mask(m)}") for m in (low, high))
         half //= 2
     for k, x in enumerate(rows):
-        p = c.op(f"getelementptr {t}, ptr {array}, i64 {k * tiling.lanes + at}")
+        p = c.op(f"getelementptr {t}, ptr {array}, i64 {k * tiling.columns + at}")
         c.say(f"store {v} {x}, ptr {p}, align {e.dtype.itemsize}")
 
 
