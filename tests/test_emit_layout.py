@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import mmap
 import random
 from itertools import permutations
 
@@ -142,6 +143,38 @@ def test_interleaved_maps_in_the_memory_of_an_operand(target):
         ins, outs = (ctypes.c_void_p * 2)(*[v.ctypes.data for v in memory]), (ctypes.c_void_p * 1)(memory[0].ctypes.data)
         assert Code(program, target).entry(ctypes.addressof(ins), ctypes.addressof(outs), None, None) == 0
         assert same(memory[0], want)
+
+
+@targets
+@layouts
+def test_columns_in_an_order_known_at_run_time(target, dtype):
+    """z[i, j] = x[i, order[j]], where x ends with its last element read, and stands at the end of accessible memory."""
+    b = Builder()
+    rng = random.Random(4)
+    page = mmap.PAGESIZE
+    memory = mmap.mmap(-1, 3 * page)
+    start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    libc = ctypes.CDLL(None)
+    for at in (0, 2 * page):
+        assert libc.mprotect(ctypes.c_void_p(start + at), ctypes.c_size_t(page), 0) == 0
+    for n, m in ((3, page // (3 * dtype.itemsize)), (2, 64)):
+        i, j = LoopVar("i", m), LoopVar("j", n)
+        size = n * m
+        x, order, z = Buffer("x", dtype, size, "input"), Buffer("order", np.dtype("int32"), n, "input"), Buffer("z", dtype, size, "output")
+        column = Index(0, ((Value(b.convert(b.load(order, var(j)), np.dtype("int64")), 0, n - 1), 1),))
+        kernel = nest([i, j], [Store(z, var(i) * n + var(j), b.load(x, var(i) * n + column))], 0.0)
+        data = [values(rng, dtype, size), np.arange(n, dtype=np.int32)[::-1].copy()]
+        program = Program((x, order), (z,), (), (), 0, (kernel,))
+        (want,) = interp_loops.run(program, data)
+        code = Code(program, target)
+        for place in (page, 2 * page - data[0].nbytes):  # at the begin, at the end
+            ctypes.memmove(start + place, data[0].ctypes.data, data[0].nbytes)
+            out = np.zeros(size, dtype)
+            ins, outs = (ctypes.c_void_p * 2)(start + place, data[1].ctypes.data), (ctypes.c_void_p * 1)(out.ctypes.data)
+            assert code.entry(ctypes.addressof(ins), ctypes.addressof(outs), None, None) == 0
+            assert same(out, want)
+    for at in (0, 2 * page):
+        libc.mprotect(ctypes.c_void_p(start + at), ctypes.c_size_t(page), 3)
 
 
 def test_what_does_not_interleave_stays():
