@@ -150,10 +150,12 @@ def emit_tiles(c: Code, tiling: Tiling, strip: str, run: str) -> None:
     g = c.open_loop(0, end, side)
     first = c.op(f"add i64 {left}, {g}")
     _bind(c, tiling, first, depth)
-    c.variables[along] = Bound(depth, start)
+    k = c.open_loop(0, columns, side) if columns > side else "0"
+    c.variables[along] = Bound(len(c.scopes) - 1, c.op(f"add i64 {start}, {k}"))
     for e, array in zip(tiling.loads, arrays, strict=True):
-        for k in range(0, columns, side):
-            _turn(c, e, array, tiling, first, (start, k), depth)
+        _turn(c, e, c.op(f"getelementptr {MEMORY[e.dtype]}, ptr {array}, i64 {k}"), tiling, first)
+    if columns > side:
+        c.close_loop()
     rows: str | int = side
     if tiling.once and extent % side:
         rows = c.call("smin", "i64", 1, (c.op(f"sub i64 {extent}, {first}"), str(side)))
@@ -189,14 +191,14 @@ def _bind(c: Code, tiling: Tiling, at: str, depth: int) -> None:
     c.variables[tiling.across[-1]] = Bound(depth, at)
 
 
-def _turn(c: Code, e: Expr, array: str, tiling: Tiling, first: str, place: tuple[str, int], depth: int) -> None:
-    """A square of a load's tile, transposed (Eklundh 1972: log2(W) rounds of exchanging half blocks), into columns of `array`.
-    `place`: of the tile along `along`, and of the square in it."""
+def _turn(c: Code, e: Expr, array: str, tiling: Tiling, first: str) -> None:
+    """The square of a load's tile at the place that the loops are bound to, transposed (Eklundh 1972: log2(W) rounds of exchanging half
+    blocks), into the columns that begin at `array`. `first`: the place along `across`."""
     buffer, offset, _ = e.attr
     along, side, t = tiling.along, tiling.side, MEMORY[e.dtype]
     v = vector(t, side)
-    start, at = place
-    c.begin((), side, tiling.across[0], depth)
+    start = c.variables[along].value
+    c.begin((), side, tiling.across[0], len(c.scopes) - 1)
     stride = offset.coefficient(along)
     mask = None
     if tiling.once and tiling.extent % side:
@@ -204,9 +206,9 @@ def _turn(c: Code, e: Expr, array: str, tiling: Tiling, first: str, place: tuple
     origin = c.pointer(buffer, offset)
     c.lines = c.scopes[-1].lines
     rows = []
-    for k in range(at, at + side):
+    for k in range(side):
         p = origin
-        if k and tiling.once and along.extent % tiling.columns:  # rows that do not exist: the last one again
+        if tiling.once and along.extent % tiling.columns:  # rows that do not exist: the last one again
             row = c.call("smin", "i64", 1, (c.op(f"sub i64 {along.extent - 1}, {start}"), str(k)))
             p = c.op(f"getelementptr {t}, ptr {origin}, i64 {c.op(f'mul i64 {row}, {stride}')}")
         elif k:
@@ -222,7 +224,7 @@ def _turn(c: Code, e: Expr, array: str, tiling: Tiling, first: str, place: tuple
                 rows[r], rows[r + half] = (c.op(f"shufflevector {v} {a}, {v} {b}, {_mask(m)}") for m in (low, high))
         half //= 2
     for k, x in enumerate(rows):
-        p = c.op(f"getelementptr {t}, ptr {array}, i64 {k * tiling.columns + at}")
+        p = c.op(f"getelementptr {t}, ptr {array}, i64 {k * tiling.columns}")
         c.say(f"store {v} {x}, ptr {p}, align {e.dtype.itemsize}")
 
 
