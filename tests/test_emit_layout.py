@@ -62,13 +62,14 @@ def test_tiles_across_any_loop(target, dtype):
             compare(kernel, {x: values(rng, dtype, size), y: values(rng, dtype, size)}, [z], target)
 
 
-def test_the_loop_that_loads_run_with_is_found():
+def test_the_loops_that_loads_run_with_are_found():
     b = Builder()
-    i, j, k = LoopVar("i", 32), LoopVar("j", 40), LoopVar("k", 64)
-    x, z = Buffer("x", F32, 32 * 40 * 64, "input"), Buffer("z", F32, 32 * 40 * 64, "output")
-    at = linear([var(v) for v in (i, j, k)], (32, 40, 64))
-    tiling = find_tiling(nest([i, j, k], [Store(z, at, b.load(x, linear([var(v) for v in (k, j, i)], (64, 40, 32))))]), HOST)
-    assert tiling is not None and tiling.across == (i, j) and tiling.along is k
+    for n, m in ((64, 1), (30, 2)):
+        loops = i, j, k = LoopVar("i", n), LoopVar("j", 40), LoopVar("k", 64)
+        x, z = Buffer("x", F32, n * 40 * 64, "input"), Buffer("z", F32, n * 40 * 64, "output")
+        source = linear([var(v) for v in (k, j, i)], (64, 40, n))
+        tiling = find_tiling(nest(loops, [Store(z, linear([var(v) for v in loops], (n, 40, 64)), b.load(x, source))]), HOST)
+        assert tiling is not None and tiling.across == (i, j)[:m] and tiling.along is k
 
 
 def interleaving(b, dtype, n, m):
@@ -175,6 +176,20 @@ def test_columns_in_an_order_known_at_run_time(target, dtype):
             assert same(out, want)
     for at in (0, 2 * page):
         libc.mprotect(ctypes.c_void_p(start + at), ctypes.c_size_t(page), 3)
+
+
+@targets
+@layouts
+def test_short_rows(target, dtype):
+    """Two outer loops around rows of a few elements, which lie in another order than the rows of the result."""
+    b = Builder()
+    rng = random.Random(5)
+    for n in (1, 4, 5, 17):
+        i, j, k = LoopVar("i", 70), LoopVar("j", 3), LoopVar("k", n)
+        x, y, z = Buffer("x", dtype, 210 * n, "input"), Buffer("y", dtype, 70, "input"), Buffer("z", dtype, 210 * n, "output")
+        value = b.max(b.load(x, var(j) * (70 * n) + var(i) * n + var(k)), b.load(y, var(i)))
+        kernel = nest([i, j, k], [Store(z, var(i) * (3 * n) + var(j) * n + var(k), value)])
+        compare(kernel, {x: values(rng, dtype, x.size), y: values(rng, dtype, y.size)}, [z], target)
 
 
 def test_what_does_not_interleave_stays():

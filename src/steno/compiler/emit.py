@@ -51,6 +51,9 @@ from steno.ir.loops import (
 
 COPY_UNIT = 1 << 16  # bytes
 
+SHORT_ROW = 64  # elements, beside which finding a point's place costs
+ENOUGH_POINTS = 64
+
 # "@?" stands for the name.
 _HEAD = """define hidden void @?(ptr noundef %buffers, i64 noundef %begin, i64 noundef %end) #0 {
 entry:
@@ -127,6 +130,10 @@ def emit_kernel(
     elif then is Then.SPANS:
         span, unit = ("%first", "%last"), SPAN_UNIT
     plan = None if then is not None or c.any_size else find_interleaving(kernel, target) or find_tiling(kernel, target)
+    if plan is None and then is None:
+        kernel = _with_longer_rows(kernel)
+        outer = [v for v in kernel.outer if v.extent != 1]
+        units = units if span is not None else math.prod(v.extent for v in outer)
     loops = [(v, v.extent) for v in outer] if plan is None else plan.loops
     if loops:
         p: str = c.open_loop("%begin", "%end")
@@ -166,6 +173,18 @@ def emit_kernel(
         end.insert(0, f"  call void @{declarations.add('llvm.x86.sse.sfence', 'void', ())}()")
     head = _HEAD if then is None else _BLOCK_HEAD
     return KernelCode(head + "\n".join([*lines, *c.scopes[0].lines, *end]), tuple(passed), units)
+
+
+def _with_longer_rows(kernel: Kernel) -> Kernel:
+    """A map whose rows are short runs the loop around them too at each outer point, if enough points are left for threads."""
+    outer = [v for v in kernel.outer if v.extent != 1]
+    stage = kernel.stages[0] if len(kernel.stages) == 1 else None
+    if len(outer) < 2 or not isinstance(stage, MapStage) or stage.serial:
+        return kernel
+    row, points = math.prod(v.extent for v in stage.vars), math.prod(v.extent for v in outer[:-1])
+    if row > SHORT_ROW or points < ENOUGH_POINTS:
+        return kernel
+    return Kernel(kernel.name, tuple(outer[:-1]), (MapStage((outer[-1], *stage.vars), stage.stores),), kernel.cost)
 
 
 def _emit_stage(c: Code, stage: Stage, span: Range | None, unit: int) -> None:
