@@ -21,7 +21,7 @@ from steno.compiler.emit_ops import MEMORY, vector
 from steno.compiler.emit_scopes import Bound
 from steno.compiler.loop_rewrites import divisor_of, rewrite, split
 from steno.compiler.target import Target
-from steno.ir.expr import Builder, Expr, topological
+from steno.ir.expr import Builder, Expr, index_values, topological
 from steno.ir.index import Atom, FloorDiv, Index, LoopVar, Mod, Value
 from steno.ir.loops import Buffer, Kernel, MapStage, Store
 
@@ -59,7 +59,7 @@ def find_interleaving(kernel: Kernel, target: Target) -> Interleaving | None:
     if not isinstance(stage, MapStage) or stage.serial or any(s.guard is not None for s in stage.stores):
         return None
     d = divisor_of(stage) if stage.vars else None
-    if d is not None and d <= MOST_STRIDE and d & (d - 1):  # groups of d, that no vector ends with
+    if d is not None and 1 < d <= MOST_STRIDE and stage.vars[-1].extent > d:  # elements in groups of d
         over, stage = split(Builder(), stage, d)
         loops.append(over)
     loops += [v for v in stage.vars if v.extent != 1]
@@ -213,6 +213,7 @@ def _take_apart(c: Code, roots: Sequence[Expr], along: LoopVar) -> None:
         t = MEMORY[e.dtype]
         key = (buffer, start, n)
         if key not in known:
+            c.run(c.order(list(index_values(start))))
             p = c.pointer(buffer, start if stride > 0 else start - n * (lanes - 1))
             c.lines = c.scopes[depth].lines
             parts = []
