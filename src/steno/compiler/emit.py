@@ -51,7 +51,7 @@ from steno.ir.loops import (
 
 COPY_UNIT = 1 << 16  # bytes
 
-SHORT_ROW = 64  # elements, beside which finding a point's place costs
+SHORT_ROW = 16  # elements, beside which finding a point's place costs
 ENOUGH_POINTS = 64
 
 # "@?" stands for the name.
