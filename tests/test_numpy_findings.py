@@ -338,3 +338,19 @@ def test_quantiles_of_no_rows() -> None:
     for f in (jnp.median, jnp.nanmedian, lambda x, axis: jnp.quantile(x, 0.3, axis=axis), lambda x, axis: jnp.percentile(x, 30, axis=axis)):
         assert f(x, axis=-1).shape == (0,)
     assert jnp.quantile(x, jnp.array([0.3, 0.5]), axis=-1).shape == (2, 0)
+
+
+@pytest.mark.parametrize("mode", ["edge", "reflect", "symmetric", "wrap"])
+def test_pads_that_copy_runs_or_look_up_positions(mode: str) -> None:
+    """Short and long axes, wider than the axis and not, behind and in front of others."""
+    for shape, widths in (
+        ((40,), (30, 100)),
+        ((5, 90), ((7, 1), (0, 60))),
+        ((30, 3), ((31, 2), (0, 0))),
+        ((3, 2, 40), (1, 5)),
+        ((1, 1), (3, 2)),
+    ):
+        x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+        expected = np.pad(x, widths, mode)  # type: ignore[call-overload]
+        for pad in (jnp.pad, jax.jit(jnp.pad, static_argnums=(1, 2))):
+            np.testing.assert_array_equal(pad(x, widths, mode), expected)

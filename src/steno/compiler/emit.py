@@ -20,11 +20,12 @@ from steno.compiler.emit_ahead import rows_ahead
 from steno.compiler.emit_code import Code
 from steno.compiler.emit_control import emit_choice, emit_loop
 from steno.compiler.emit_folds import ColumnReducer, RowReducer, column_unit, emit_running, emit_tree
+from steno.compiler.emit_interleaved import emit_interleaved, find_interleaving
 from steno.compiler.emit_maps import FLAT_UNIT, SPAN_UNIT, Range, emit_map, loaded_by, stored_by
 from steno.compiler.emit_ops import Declarations
 from steno.compiler.emit_registers import emit_registers, fits
 from steno.compiler.emit_scopes import Bound
-from steno.compiler.emit_tiles import emit_tiles, find_tiling
+from steno.compiler.emit_tiles import Tiling, emit_tiles, find_tiling
 from steno.compiler.load import ENTRY
 from steno.compiler.structure import structure
 from steno.compiler.target import X86_TRIPLE, Target
@@ -49,6 +50,9 @@ from steno.ir.loops import (
 )
 
 COPY_UNIT = 1 << 16  # bytes
+
+SHORT_ROW = 16  # elements, beside which finding a point's place costs
+ENOUGH_POINTS = 64
 
 # "@?" stands for the name.
 _HEAD = """define hidden void @?(ptr noundef %buffers, i64 noundef %begin, i64 noundef %end) #0 {
@@ -125,28 +129,33 @@ def emit_kernel(
         span = (start, end)
     elif then is Then.SPANS:
         span, unit = ("%first", "%last"), SPAN_UNIT
-    tiling = find_tiling(kernel, target) if then is None else None
-    if outer:
+    plan = None if then is not None or c.any_size else find_interleaving(kernel, target) or find_tiling(kernel, target)
+    if plan is None and then is None:
+        kernel = _with_longer_rows(kernel)
+        outer = [v for v in kernel.outer if v.extent != 1]
+        units = units if span is not None else math.prod(v.extent for v in outer)
+    loops = [(v, v.extent) for v in outer] if plan is None else plan.loops
+    if loops:
         p: str = c.open_loop("%begin", "%end")
-        extents = [v.extent for v in outer]
-        if tiling is not None:
-            extents[-1] = tiling.strips
-            units = math.prod(extents)
-        for v, n in zip(reversed(outer[1:]), reversed(extents[1:]), strict=True):
-            c.variables[v] = Bound(1, c.op(f"urem i64 {p}, {n}"))
-            p = c.op(f"udiv i64 {p}, {n}")
-        c.variables[outer[0]] = Bound(1, p)
+        if plan is not None:
+            units = math.prod(n for _, n in loops)
+        for v, n in reversed(loops[1:]):
+            c.variables[v] = Bound(1, c.op(f"urem i64 {p}, {n}") if n > 1 else "0")
+            p = c.op(f"udiv i64 {p}, {n}") if n > 1 else p
+        c.variables[loops[0][0]] = Bound(1, p)
     else:
         c.open()
-    if tiling is not None:
-        emit_tiles(c, tiling, str(c.variables[tiling.across].value))
+    if isinstance(plan, Tiling):
+        emit_tiles(c, plan, str(c.variables[plan.across[0]].value), str(c.variables[plan.along].value))
+    elif plan is not None:
+        emit_interleaved(c, plan, str(c.variables[plan.along].value))
     else:
         for stage, c.ahead in zip(kernel.stages, rows_ahead(kernel) if then is None else [()] * len(kernel.stages), strict=True):
             _emit_stage(c, stage, span, unit)
             c.lines = c.scopes[-1].lines
             if stored_by(stage) & loaded:
                 c.scopes[1].memo.clear()
-    if outer:
+    if loops:
         c.close_loop()
     else:
         c.close()
@@ -164,6 +173,18 @@ def emit_kernel(
         end.insert(0, f"  call void @{declarations.add('llvm.x86.sse.sfence', 'void', ())}()")
     head = _HEAD if then is None else _BLOCK_HEAD
     return KernelCode(head + "\n".join([*lines, *c.scopes[0].lines, *end]), tuple(passed), units)
+
+
+def _with_longer_rows(kernel: Kernel) -> Kernel:
+    """A map whose rows are short runs the loop around them too at each outer point, if enough points are left for threads."""
+    outer = [v for v in kernel.outer if v.extent != 1]
+    stage = kernel.stages[0] if len(kernel.stages) == 1 else None
+    if len(outer) < 2 or not isinstance(stage, MapStage) or stage.serial:
+        return kernel
+    row, points = math.prod(v.extent for v in stage.vars), math.prod(v.extent for v in outer[:-1])
+    if row > SHORT_ROW or points < ENOUGH_POINTS:
+        return kernel
+    return Kernel(kernel.name, tuple(outer[:-1]), (MapStage((outer[-1], *stage.vars), stage.stores),), kernel.cost)
 
 
 def _emit_stage(c: Code, stage: Stage, span: Range | None, unit: int) -> None:

@@ -550,7 +550,7 @@ class Code(Scopes):
         return self.op(f"call {v} @{name}(ptr align {bytes_} {p}, {vector('i1', lanes)} {mask}, {v} zeroinitializer)")
 
     def _window(self, buffer: Buffer, offset: Index, pattern: tuple[int, ...], depth: int) -> str | None:
-        """All lanes from at most MOST_WINDOW neighbouring vectors by shuffles; None if those would reach beyond the buffer."""
+        """All lanes from at most MOST_WINDOW neighbouring vectors by shuffles; None if there are more, or they reach beyond the buffer."""
         low, lanes = min(pattern), self.lanes
         n = max(pattern) - low + 1
         step = abs(pattern[1] - pattern[0]) or 1
@@ -565,18 +565,23 @@ class Code(Scopes):
             if front < 0:
                 front = width * count - n
             back = width * count - n - front
+            starts = [k * width for k in range(count)]
             if count <= MOST_WINDOW and offset.lo - front >= 0 and offset.hi + back < buffer.size:
                 break
-        else:
-            return None
+        else:  # without what lies around: the last vector overlaps the one before
+            front, width, count = 0, lanes, -(-n // lanes)
+            if n < lanes or count > MOST_WINDOW:
+                return None
+            starts = [*range(0, n - lanes, lanes), n - lanes]
         t, lines = MEMORY[buffer.dtype], self.scopes[depth].lines
-        parts = [self._window_part(buffer, offset + (low - front + k * width), t, width, depth) for k in range(count)]
+        parts = [self._window_part(buffer, offset + (low - front + start), t, width, depth) for start in starts]
         self.lines = lines
         at = [x - low + front for x in pattern]
         out = self.shuffle(parts[0], t, width, [x if x < width else 0 for x in at]) if count == 1 else parts[0]
-        v = vector(t, lanes)
+        v, owner = vector(t, lanes), [x // width for x in at]
         for k in range(1, count):  # lanes of part k join those of the parts before, which the first join puts in place
-            which = [lanes + x - k * width if x // width == k else (x if k == 1 and x < width else lane) for lane, x in enumerate(at)]
+            own = [of == k for of in owner]
+            which = [lanes + x - starts[k] if own[lane] else (x if k == 1 and x < width else lane) for lane, x in enumerate(at)]
             out = self.op(f"shufflevector {v} {out}, {v} {parts[k]}, <{lanes} x i32> {_shuffle_mask(which)}")
         return out
 
@@ -684,12 +689,12 @@ class Code(Scopes):
         if pattern == tuple(range(lanes)):
             p = self.pointer(buffer, offset)
             self.lines = lines
-            self._vector_store(t, lanes, x, p, bytes_, mask, streaming)
+            self.vector_store(t, lanes, x, p, bytes_, mask, streaming)
         else:
             if pattern is not None and mask is None and pattern == tuple(range(0, -lanes, -1)):
                 p = self.pointer(buffer, offset - (lanes - 1))
                 self.lines = lines
-                self._vector_store(t, lanes, self.shuffle(x, t, lanes, range(lanes - 1, -1, -1)), p, bytes_, None, False)
+                self.vector_store(t, lanes, self.shuffle(x, t, lanes, range(lanes - 1, -1, -1)), p, bytes_, None, False)
                 return
             pointers = self._vector_pointers(buffer, offset, lines)
             pt, mt, vt = vector("ptr", lanes), vector("i1", lanes), vector(t, lanes)
@@ -744,9 +749,9 @@ class Code(Scopes):
             )
         p = self.pointer(buffer, offset)
         self.lines = lines
-        self._vector_store(t, 2 * lanes, both, p, bytes_, mask, streaming)
+        self.vector_store(t, 2 * lanes, both, p, bytes_, mask, streaming)
 
-    def _vector_store(self, t: str, lanes: int, x: str, p: str, bytes_: int, mask: str | None, streaming: bool) -> None:
+    def vector_store(self, t: str, lanes: int, x: str, p: str, bytes_: int, mask: str | None, streaming: bool) -> None:
         v = vector(t, lanes)
         if mask is None:
             self.streamed = self.streamed or streaming

@@ -97,7 +97,8 @@ def _by_rows(b: Builder, kernel: Kernel, result: Buffer, columns: int) -> Kernel
     if loops[-1].extent > columns and loops[-1].extent % columns == 0:
         over, stage = split(b, stage, columns)
         outer.append(over)
-    if outer and any(e.op == "load" and crosses(e, outer[-1], stage.vars[0]) for e in topological(s.value for s in stage.stores)):
+    read = [e for e in topological(s.value for s in stage.stores) if e.op == "load"]
+    if any(crosses(e, v, stage.vars[0]) for v in outer for e in read):
         return None  # better done in tiles of its own
     return Kernel(kernel.name, tuple(outer), (stage,), kernel.cost)
 

@@ -39,7 +39,13 @@ def rewrite(
         if e.op == "load":
             buffer, offset, guard = e.attr
             buffer, offset = change_load(buffer, _reindexed(offset, change_index, new))
-            attr = (buffer, offset, None if guard is None else new[guard])
+            guard = None if guard is None else new[guard]
+            if guard is not None and guard.op == "const":
+                if not guard.attr:  # nothing is read, any value does
+                    new[e] = b.constant(0, e.dtype)
+                    continue
+                guard = None
+            attr = (buffer, offset, guard)
             new[e] = e if attr == e.attr else b._leaf("load", e.dtype, attr)
         elif e.op == "index":
             new[e] = b.index(_reindexed(e.attr, change_index, new))
@@ -137,6 +143,29 @@ def split(b: Builder, stage: MapStage, width: int) -> tuple[LoopVar, MapStage]:
     out = _rewrite_stage(b, stage, lambda i: i.substitute(place), lambda buf, i: (buf, i), (*stage.vars[:-1], inner))
     assert isinstance(out, MapStage)
     return outer, out
+
+
+def divisor_of(stage: MapStage) -> int | None:
+    """The one number that the last variable, alone, is divided by in the stage's indices; it divides the variable's extent."""
+    v = stage.vars[-1]
+    alone = var(v)
+    found: set[int] = set()
+
+    def look(i: Index) -> bool:
+        """Whether the variable occurs nowhere else inside an atom."""
+        for a, _ in i.terms:
+            if isinstance(a, FloorDiv | Mod):
+                if a.index == alone:
+                    found.add(a.divisor)
+                elif a.index.coefficient(v) or not look(a.index):
+                    return False
+        return True
+
+    indices = [*_indices(stage_exprs(stage)), *(s.offset for s in stage.stores)]
+    if not all(look(i) for i in indices) or len(found) != 1:
+        return None
+    (d,) = found
+    return d if v.extent % d == 0 else None
 
 
 def replace_buffer(b: Builder, kernel: Kernel, old: Buffer, new: Buffer) -> Kernel:

@@ -5,21 +5,27 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 
 from steno.compiler.cost import is_for_threads
-from steno.compiler.loop_rewrites import collapse, split
+from steno.compiler.loop_rewrites import collapse, divisor_of, split
 from steno.ir.expr import Builder
 from steno.ir.index import Atom, LoopVar
-from steno.ir.loops import Kernel, MapStage, Store
+from steno.ir.loops import LANES, Kernel, MapStage, Store
 
 STRIPS = 8  # at most so many threads share the rows of a scatter
 STRIP_BYTES = 128
+LEAST_PERIOD = 16  # elements that are worth a loop of their own
 
 
 def map_kernel(b: Builder, name: str, stage: MapStage, cost: float) -> Kernel:
-    """The last loop is the vector loop, the others are the outer ones."""
+    """The last loop is the vector loop, the others are the outer ones. A last loop whose variable is divided, as in what repeats rows,
+    becomes two: vectors then run along an undivided one."""
     stage = collapse(b, stage)
-    if len(stage.vars) <= 1:
+    outer = stage.vars[:-1]
+    if stage.vars and (d := divisor_of(stage)) is not None and d >= LEAST_PERIOD and d % LANES:
+        over, stage = split(b, stage, d)
+        outer = (*outer, over)
+    if len(stage.vars) <= 1 and not outer:
         return Kernel(name, (), (stage,), cost)
-    return Kernel(name, stage.vars[:-1], (MapStage(stage.vars[-1:], stage.stores),), cost)
+    return Kernel(name, outer, (MapStage(stage.vars[-1:], stage.stores),), cost)
 
 
 def update_kernel(

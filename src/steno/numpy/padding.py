@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -33,6 +34,9 @@ _KEYWORDS: dict[str, frozenset[str]] = {
 }
 
 Widths = list[tuple[int, int]]
+
+SHORT_RUN = 16  # elements, on average, for which a copy of their own does not pay
+LONG_ROW = 64  # elements behind an axis, among which looking up the position costs nothing
 
 
 def pad(array: ArrayLike, pad_width: Any, mode: str | Callable[..., Any] = "constant", **kwargs: Any) -> Array:
@@ -150,8 +154,35 @@ def _by_positions(x: Array, widths: Widths, source: Callable[[int, np.ndarray], 
         if any(isinstance(v, UnknownSize) for v in (n, a, b)):
             raise NotImplementedError(f"pad: mode {mode!r} needs known sizes, got widths {(a, b)} of an axis of size {n}")
         positions = source(n, np.arange(-a, n + b))
-        x = take(x, from_host(positions.astype(np.int32)), axis=k, mode="clip")
+        runs = _runs(positions)
+        row = math.prod(x.shape[k + 1 :])
+        if row >= LONG_ROW or len(positions) * row < len(runs) * SHORT_RUN:
+            x = take(x, from_host(positions.astype(np.int32)), axis=k, mode="clip")
+        else:
+            x = lax.concatenate([_run(x, k, *run) for run in runs], k)
     return x
+
+
+def _runs(positions: np.ndarray) -> list[tuple[int, int, int]]:
+    """(first, step, count): positions as runs that rise by 1, fall by 1 or stay."""
+    steps = np.diff(positions)
+    out = []
+    at = 0
+    while at < len(positions):
+        step = int(steps[at]) if at < len(steps) and abs(steps[at]) <= 1 else 1
+        rest = np.nonzero(steps[at:] != step)[0]
+        count = int(rest[0]) + 1 if len(rest) else len(positions) - at
+        out.append((int(positions[at]), step, count))
+        at += count
+    return out
+
+
+def _run(x: Array, axis: int, first: int, step: int, count: int) -> Array:
+    low = min(first, first + step * (count - 1))
+    part = lax.slice_in_dim(x, low, low + (count if step else 1), axis=axis)
+    if not step:
+        return lax.broadcast_in_dim(part, (*x.shape[:axis], count, *x.shape[axis + 1 :]), range(x.ndim))
+    return lax.rev(part, (axis,)) if step < 0 else part
 
 
 def _edges(x: Array, widths: Widths) -> Array:
