@@ -55,6 +55,16 @@ def test_float64_special_values(name: str):
     assert same(got[special], want[special]) and np.isfinite(got[~special]).all()
 
 
+@pytest.mark.parametrize("dtype", [F32, F64])
+def test_sines_and_cosines_are_odd_and_even(dtype: np.dtype):
+    """To the bit, zeros included: arguments of both signs are reduced as they are."""
+    x = np.concatenate([edges(dtype), arguments("sin", dtype, 2000)[0], np.arange(1, 400).astype(dtype) * dtype.type(np.pi / 2)])
+    x = x[~np.isnan(x)]
+    assert same(interpret("sin", -x), -interpret("sin", x))
+    assert same(interpret("cos", -x), interpret("cos", x))
+    assert same(interpret("sin", np.array([0.0, -0.0], dtype)), np.array([0.0, -0.0], dtype))
+
+
 def compiled(root, arrays: dict[str, np.ndarray], target) -> np.ndarray:
     """`root`, an Expr of `local` leaves, as a flat kernel."""
     n = len(next(iter(arrays.values())))
