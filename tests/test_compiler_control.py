@@ -279,6 +279,32 @@ def test_bodies_of_a_few_elements_are_scalar_code():
     np.testing.assert_array_equal(got, s)
 
 
+@pytest.mark.parametrize(("size", "is_vector"), [(16, True), (8, True), (4, False), (1, False)])
+def test_long_elementwise_bodies_are_vectors(size: int, is_vector: bool):
+    """Sixteen sines in a row take four times as long as one vector of them; a few wait for each other no longer than one. Same bits."""
+
+    def f(x):
+        body = program(lambda i, a: (add(i, INT(1)), sin(add(mul(a, F(0.9)), F(0.1)))), i32(), f32(*x.shape))
+        return loop(INT(0), x, cond=count_to(10, f32(*x.shape)), body=body, cond_consts=0, body_consts=0)[1]
+
+    x = np.linspace(-2, 40000, size).astype(F)
+    (made,) = statements(f, x)
+    assert any(stage.vars for kernel in made.body.statements for stage in kernel.stages) == is_vector
+    (got,) = results(f, x)
+    alone = [results(f, x[k : k + 1])[0][0] for k in range(size)]
+    np.testing.assert_array_equal(got, alone)
+
+
+def test_short_elementwise_bodies_stay_in_registers():
+    def f(x):
+        body = program(lambda i, a: (add(i, INT(1)), add(mul(a, F(0.9)), F(0.1))), i32(), f32(16))
+        return loop(INT(0), x, cond=count_to(10, f32(16)), body=body, cond_consts=0, body_consts=0)[1]
+
+    (made,) = statements(f, np.zeros(16, F))
+    (kernel,) = made.body.statements
+    assert [stage.vars for stage in kernel.stages] == [()]
+
+
 def test_small_bodies_with_reads_at_run_time_indices_stay_array_code():
     """The element wanted of a computed array is not known: there is no scalar for it."""
 

@@ -32,6 +32,7 @@ OWN_NAMES = {
     "bessel_i1",
     "erfc_inv",
     "ndtr",
+    "ndtri",
     "log_ndtr",
     "exp_neg_square",
     "descending_key",

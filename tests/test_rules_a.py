@@ -52,6 +52,7 @@ RANGES = {
     "log1p": [(-0.6, 2.0)],
     **dict.fromkeys(["asin", "acos", "atanh", "erf_inv", "tan"], [(-0.8, 0.8)]),
     "erfc_inv": [(0.2, 1.8)],
+    "ndtri": [(0.1, 0.9)],
     "acosh": [(1.3, 3.0)],
     "asinh": [(-2.0, 2.0), (3.0, 30.0)],
     "lgamma": [(0.4, 3.0), (-2.7, -2.3)],
@@ -68,8 +69,8 @@ RANGES = {
 UNARY = [
     "abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "bessel_i0", "bessel_i1", "bessel_i0e", "bessel_i1e", "cbrt", "ceil",
     "cos", "cosh", "digamma", "erf", "erf_inv", "erfc", "erfc_inv", "exp", "exp2", "exp_neg_square", "expm1", "floor", "is_finite",
-    "lgamma", "log", "log_ndtr", "ndtr", "log1p", "log2", "logistic", "neg", "one_minus_square", "rsqrt", "sign", "sin", "sinh", "sqrt",
-    "square", "tan", "tanh",
+    "lgamma", "log", "log_ndtr", "ndtr", "ndtri", "log1p", "log2", "logistic", "neg", "one_minus_square", "rsqrt", "sign", "sin", "sinh",
+    "sqrt", "square", "tan", "tanh",
 ]  # fmt: skip
 COMPLEX = [
     "abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "exp", "exp2", "expm1", "imag", "log", "log1p", "log2",

@@ -3,6 +3,8 @@ values and derivatives."""
 
 from __future__ import annotations
 
+import math
+
 import mpmath
 import numpy as np
 import pytest
@@ -171,3 +173,21 @@ def test_against_jax():
     sources += [f"jax.vmap(jax.grad(S.{n}, {k}))(x, p)" for n in ("gammainc", "gammaincc", "betaln", "xlogy") for k in (0, 1)]
     calls = [Expr(s.replace("S.", "jax.scipy.special."), x64=True, **{k: v for k, v in variables.items() if k in s}) for s in sources]
     compare_all(calls, rtol=1e-6, atol=1e-7, weak=False)
+
+
+def test_logit_in_single_precision_is_rounded_once():
+    rng = np.random.default_rng(0)
+    tiny, near = 10.0 ** rng.uniform(-44, -1, 20000), 10.0 ** rng.uniform(-7, -1, 20000)
+    for p in (rng.random(20000), tiny, 1 - near, 0.5 + near, 0.5 - near):
+        p = p.astype(np.float32)
+        p = p[(p > 0) & (p < 1) & (p != 0.5)]
+        wide = p.astype(np.longdouble)
+        small = np.minimum(wide, 1 - wide)
+        want = np.where(wide < 0.5, -1, 1) * np.log1p((1 - 2 * small) / small)
+        got = np.asarray(special.logit(p))
+        assert got.dtype == np.float32
+        assert np.max(np.abs(got - want) / np.spacing(np.abs(want).astype(np.float32))) < 0.501
+    ends = np.array([0.0, -0.0, 1.0, 0.5, -1e-40, 1.0000001, math.inf, -math.inf, math.nan], np.float32)
+    np.testing.assert_array_equal(special.logit(ends), np.array([-math.inf, -math.inf, math.inf, 0] + 5 * [math.nan], np.float32))
+    short = np.array([0.25, 0.75, 2**-7], np.float32)
+    assert special.logit(short.astype("float16")).tolist() == [np.float16(v) for v in (-math.log(3), math.log(3), -math.log(127))]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -19,7 +20,7 @@ BINARY = ("atan2", "hypot", "pow")
 DOMAINS: dict[str, tuple[float, float]] = {
     "exp": (-110, 92), "exp2": (-155, 130), "expm1": (-20, 90), "logistic": (-106, 40), "sinh": (-91, 91), "cosh": (-91, 91),
     "tanh": (-12, 12), "log": (0, 10), "log2": (0, 10), "log1p": (-1, 10), "acosh": (1, 10), "asin": (-1, 1), "acos": (-1, 1),
-    "atanh": (-1, 1), "rsqrt": (0, 10), "erf": (-7, 7), "erfc": (-7, 12), "erf_inv": (-1, 1), "erfc_inv": (0, 2),
+    "atanh": (-1, 1), "rsqrt": (0, 10), "erf": (-7, 7), "erfc": (-7, 12), "erf_inv": (-1, 1), "erfc_inv": (0, 2), "ndtri": (0, 1),
     "ndtr": (-15, 7), "log_ndtr": (-60, 15), "lgamma": (-12, 40),
     "digamma": (-12, 40), "bessel_i0": (-90, 90), "bessel_i1": (-90, 90), "bessel_i0e": (-50, 50), "bessel_i1e": (-50, 50),
 }  # fmt: skip
@@ -32,7 +33,7 @@ LIMITS = {
     "asin": (-1, 1),
     "acos": (-1, 1),
 }
-LIMITS |= {"atanh": (-1, 1), "erf_inv": (-1, 1), "erfc_inv": (0, 2)}
+LIMITS |= {"atanh": (-1, 1), "erf_inv": (-1, 1), "erfc_inv": (0, 2), "ndtri": (0, 1)}
 # float64 overflows elsewhere
 WIDE = {
     "exp": (-746, 710),
@@ -64,6 +65,7 @@ EXACT: dict[str, Callable] = {
     "pow": lambda x, y: mp.power(x, y),
     "erf_inv": lambda x: mp.erfinv(x),
     "erfc_inv": lambda y: _erfc_inv(y),
+    "ndtri": lambda p: -mp.sqrt(2) * _erfc_inv(2 * p),
     "ndtr": lambda x: mp.erfc(-x / mp.sqrt(2)) / 2,
     "log_ndtr": lambda x: mp.log(mp.erfc(-x / mp.sqrt(2)) / 2) if x < -1 else mp.log1p(-mp.erfc(x / mp.sqrt(2)) / 2),
     "lgamma": lambda x: mp.re(mp.loggamma(x)),
@@ -78,6 +80,7 @@ DOUBLE: dict[str, Callable] = {
     "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh,
     "pow": np.power, "rsqrt": lambda x: 1 / np.sqrt(x), "erf": special.erf, "erfc": special.erfc,
     "erf_inv": lambda x: np.copysign(special.erfinv(x), x), "erfc_inv": lambda y: special.erfcinv(y) + 0.0,
+    "ndtri": lambda p: -math.sqrt(2) * (special.erfcinv(2 * p) + 0.0),
     "ndtr": special.ndtr, "log_ndtr": special.log_ndtr,
     "lgamma": lambda x: np.where(x == -np.inf, np.inf, special.gammaln(x)),
     "digamma": lambda x: np.where(x == 0, -np.inf, special.digamma(x)),

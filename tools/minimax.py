@@ -185,6 +185,15 @@ def log2_weight(f: object) -> object:
     return abs(f**2 / mp.log1p(f) * LN2) if f else mp.mpf(0)
 
 
+fit(
+    "LOG_SHORT",
+    near(1 / mp.mpf(3), lambda f: (mp.log1p(f) - f + f * f / 2) / f**3),
+    SQRT_HALF,
+    SQRT_TWO,
+    lambda f: abs(f**3 / mp.log1p(f)) if f else mp.mpf(0),
+    0,
+    11,
+)
 fit("LOG2", near(-1 / (2 * LN2), lambda f: (mp.log1p(f) - f) / LN2 / f**2), SQRT_HALF, SQRT_TWO, log2_weight, 9, 20)
 Z_QUADRANT = (PI / 4 * mp.mpf("1.001")) ** 2
 fit(
@@ -281,6 +290,7 @@ def erf_inv_fit(name: str, f: Callable, whole: int, centre: float, low: object, 
 
 erf_inv_fit("ERF_INV", erf_inv_ratio, 1, 1.5, 0, 5.001, 10, 0)
 erf_inv_fit("ERF_INV", erf_inv_ratio, 1, 1.5, 0, 6.251, 0, 25)
+erf_inv_fit("ERF_INV_SHORT", erf_inv_ratio, 1, 1.5, 0, 6.251, 0, 15)
 erf_inv_fit("ERF_INV_TAIL", lambda s: erf_inv_ratio(s * s), 2, 3, mp.sqrt(5), 4.1, 10, 0)
 erf_inv_fit("ERF_INV_TAIL", lambda s: erf_inv_ratio(s * s), 2, 3.5, 2.5, 6.03, 0, 29)
 

@@ -2,7 +2,7 @@
 
 The body of a loop over small states (an ODE's three coordinates, a counter and an accumulator) is called a million times. As array code
 each of its values would be a kernel of one masked vector; as scalars they stay in registers, and reads at constant indices (a stack, a
-slice) resolve while the code is made.
+slice) resolve while the code is made. Where all elements take the same way, each on its own, and that is long, one vector is faster.
 """
 
 from __future__ import annotations
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 MOST_ELEMENTS = 16  # of a value
 MOST_OUTPUTS = 48  # elements of all outputs
+# So many elements take as long as one, whose operations wait for each other; a vector costs as much as so many operations more, on its
+# way from an iteration to the next through memory.
+HIDDEN_ELEMENTS, VECTOR_COST = 4, 64.0
 
 
 def is_small(graph: Graph) -> bool:
@@ -32,11 +35,27 @@ def is_small(graph: Graph) -> bool:
     if sum(v.size for v in graph.outputs) > MOST_OUTPUTS or any(not v.size for v in graph.outputs):
         return False
     cost = 0.0
+    beyond = 0.0  # of the elements that a vector computes beside others
     for n in graph.nodes:
         if n.has_effects or any(v.size > MOST_ELEMENTS for v in n.results) or not is_inlinable(n.results[0]):
             return False
-        cost += node_cost(n) * max(v.size for v in n.results)
-    return cost <= 2 * REGION
+        size, element = max(v.size for v in n.results), node_cost(n)
+        cost += element * size
+        beyond += element * max(size - HIDDEN_ELEMENTS, 0)
+    return cost <= 2 * REGION and not (beyond > VECTOR_COST and _is_elementwise(graph))
+
+
+def _is_elementwise(graph: Graph) -> bool:
+    """Whether elements of one size of arrays each go their own way, beside scalars."""
+    sizes = {v.size for n in graph.nodes for v in n.results} - {1}
+    if len(sizes) != 1:
+        return False
+    for n in graph.nodes:
+        if not isinstance(n.kind, Map) or any(v.size not in (1, n.results[0].size) for v in n.operands):
+            return False
+        if not n.kind.flat and not (n.kind.view and all(v.size == 1 for v in n.operands)):
+            return False
+    return True
 
 
 def place_points(s: Scheduler) -> bool:

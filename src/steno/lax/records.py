@@ -9,6 +9,7 @@ from steno.ops import (
     compare,
     convert,
     cumulative,
+    divisors,
     dot,
     gather,
     index,
@@ -29,6 +30,7 @@ FAMILIES = (
     compare,
     convert,
     cumulative,
+    divisors,
     dot,
     gather,
     index,
@@ -89,6 +91,7 @@ exp2_p = OPS["exp2"]
 expm1_p = OPS["expm1"]
 floor_p = OPS["floor"]
 gather_p = OPS["gather"]
+gcd_p = OPS["gcd"]
 ge_p = OPS["ge"]
 gt_p = OPS["gt"]
 imag_p = OPS["imag"]

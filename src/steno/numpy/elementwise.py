@@ -793,24 +793,8 @@ def _integers(fun: str, x1: Any, x2: Any) -> tuple[Any, Any]:
 
 
 def gcd(x1: ArrayLike, x2: ArrayLike) -> Array:
-    """The greatest common divisor, by Euclid's algorithm: as many steps as the longest chain of the dtype takes."""
-    return settled(_gcd(*_integers("gcd", x1, x2)), x1, x2)
-
-
-def _gcd(x: Any, y: Any) -> Array:
-    d = x.aval.dtype
-    if kind_of(x) == "i":
-        x, y = p.abs_p(x), p.abs_p(y)
-    # Fibonacci neighbours take the most steps: 1.44 of them for each bit
-    steps = math.ceil(1.4405 * dtypes.itemsize_bits(d)) + 1
-    zero = const(0, d)
-    for _ in range(steps):
-        if type(y) is ArrayImpl and not np.any(np.asarray(y)):
-            break
-        done = p.eq_p(y, zero)
-        rest = p.rem_p(x, where(done, const(1, d), y))
-        x, y = where(done, x, y), where(done, y, rest)
-    return x
+    """The greatest common divisor."""
+    return settled(p.gcd_p(*_integers("gcd", x1, x2)), x1, x2)
 
 
 def lcm(x1: ArrayLike, x2: ArrayLike) -> Array:
@@ -822,7 +806,7 @@ def _lcm(x: Any, y: Any) -> Array:
     d = x.aval.dtype
     if kind_of(x) == "i":
         x, y = p.abs_p(x), p.abs_p(y)
-    divisor = _gcd(x, y)
+    divisor = p.gcd_p(x, y)
     zero = const(0, d)
     nothing = p.eq_p(divisor, zero)
     return where(nothing, zero, p.mul_p(x, p.div_p(y, where(nothing, const(1, d), divisor))))

@@ -49,6 +49,7 @@ from steno.ops.families import (
 from steno.ops.oracle import Oracle, complex_mul, complex_of, direct, earlier, later, primitive, widen, wider
 from steno.ops.samples import filled
 from steno.ops.structural import unchanged
+from steno.ops.wholes import magnitude, small_whole, whole_bits
 from steno.transforms.rules import ELEMENTWISE, LINEAR, ZERO, ForOp, Zero, broadcast, full, zero_of
 
 
@@ -326,11 +327,43 @@ def _div_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]
     return out, div(sub(g, mul(h, out)), y)
 
 
+def _is_wide(x: Scalar, y: Scalar) -> bool:
+    """Whether these are integers whose quotients no vector instruction tells, nor shifts."""
+    if not isinstance(x, Expr) or not isinstance(y, Expr) or x.dtype not in (dtypes.int64, dtypes.uint64):
+        return False
+    return y.op != "const" or bool(y.attr and abs(y.attr) & (abs(y.attr) - 1))
+
+
+def _quotient_by_floats(b: Builder, x: Expr, y: Expr) -> tuple[Expr, Expr, Expr]:
+    """(whether |x| or |y| has more than 52 bits, or y is 0; else the truncated |x| / |y| and the rest, as floats). The rest of a quotient
+    that is rounded to a whole number is exact, and tells whether that is one too many (by a reciprocal under `fast_math`: too few)."""
+    m, n = magnitude(b, x), magnitude(b, y)
+    seldom = b.or_(b.ge(b.or_(m, n), 1 << 52), b.eq(n, 0))
+    f, g = small_whole(b, m), small_whole(b, n)
+    quotient = b.floor(b.div(f, g))
+    rest = b.fma(b.neg(quotient), g, f)
+    over, under = b.lt(rest, 0.0), b.ge(rest, g)
+    quotient = b.select(over, b.sub(quotient, 1.0), b.select(under, b.add(quotient, 1.0), quotient))
+    return seldom, quotient, b.select(over, b.add(rest, g), b.select(under, b.sub(rest, g), rest))
+
+
+def _signed_whole(b: Builder, size: Expr, negative: Expr, dtype: np.dtype) -> Expr:
+    bits = whole_bits(b, size)
+    return bits if dtype == dtypes.uint64 else b.bitcast(b.select(negative, b.neg(bits), bits), dtype)
+
+
+def _div(b: Builder, x: Scalar, y: Scalar) -> Scalar:
+    if not _is_wide(x, y):
+        return b.div(x, y)
+    seldom, quotient, _ = _quotient_by_floats(b, x, y)
+    return b.rare(seldom, _signed_whole(b, quotient, b.lt(b.xor(x, y), 0), x.dtype), b.div(x, y))
+
+
 div = binary(
     "div",
     NUMBER,
     oracle=_div_oracle,
-    scalar=lambda b, x, y: b.div(x, y),
+    scalar=_div,
     complex_ulps=4,
     jvp=ForOp(lambda op: _div_jvp),
     transpose=(lambda ct, x, y: div(ct, y), None),
@@ -347,6 +380,9 @@ def _whole_quotient(x: Any, y: Any) -> Any:
 def _rem(b: Builder, x: Scalar, y: Scalar) -> Scalar:
     """C's fmod takes a step for each few bits of the quotient. A whole number q below 2**22 is found at once: the rounded quotient may
     reach the next one (by a reciprocal under `fast_math` also the one before), so that |x| - q |y| is exact, but off by |y|."""
+    if _is_wide(x, y):
+        seldom, _, rest = _quotient_by_floats(b, x, y)
+        return b.rare(seldom, _signed_whole(b, rest, b.lt(x, 0), x.dtype), b.rem(x, y))
     if not isinstance(x, Expr) or x.dtype.kind != "f":
         return b.rem(x, y)
     a, c = b.abs(x), b.abs(y)

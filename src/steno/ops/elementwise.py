@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from steno.ops import arithmetic, bitwise, compare, convert, transcendental
+from steno.ops import arithmetic, bitwise, compare, convert, divisors, transcendental
 
-FAMILIES = (arithmetic, bitwise, compare, convert, transcendental)
+FAMILIES = (arithmetic, bitwise, compare, convert, divisors, transcendental)

@@ -290,6 +290,7 @@ def _erfc_inv(y: float) -> float:
 
 
 erfc_inv = _by_element(_erfc_inv)
+ndtri = _by_element(lambda p: -math.sqrt(2) * _erfc_inv(2 * p))
 
 
 def _upper_normal(a: float) -> tuple[float, float]:

@@ -219,6 +219,13 @@ def _log_ndtr_tangent(g: Any, out: Any, x: Any) -> Any:
 
 
 ndtr = elementary("ndtr", FLOAT, oracle.ndtr, 4, jvp=lambda g, out, x: mul(g, _normal_density(x)))
+ndtri = elementary(
+    "ndtri",
+    FLOAT,
+    oracle.ndtri,
+    4,
+    jvp=lambda g, out, p: mul(number(p, math.sqrt(2 * math.pi)), mul(g, exp(mul(number(p, 0.5), square(out)), accuracy=None))),
+)
 log_ndtr = elementary("log_ndtr", FLOAT, oracle.log_ndtr, 4, jvp=_log_ndtr_tangent)
 # float8_e8m0fnu has no zero, so an error near a zero of the function is not one near a number of the format
 _CROSSING = FLOAT - {dtypes.float8_e8m0fnu}

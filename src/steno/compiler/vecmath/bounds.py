@@ -47,6 +47,7 @@ BOUNDS = {
     "erfc_inv": Bound(1, 3),
     "ndtr": Bound(1, 4),
     "log_ndtr": Bound(1, 4),
+    "ndtri": Bound(1, 4),
     "lgamma": Bound(1, 4, floor=1.0),
     "digamma": Bound(1, 16, floor=1.0),
     "bessel_i0": Bound(1, 5),

@@ -107,24 +107,37 @@ def erf_inv(b: Builder, x: Expr) -> Expr:
     return b.rare(b.not_(b.gt(square, math.exp(-bound))), near, b.select(b.lt(b.abs(x), 1.0), tail, edge))
 
 
-@function("erfc_inv")
-def erfc_inv(b: Builder, y: Expr) -> Expr:
-    """x + x P(w), x = 1 - y, w = -log(y (2 - y)), as erf_inv, whose polynomials these are; beyond s = sqrt(w) = 6 it is s + s P((s - 4) /
-    (s + 4)). float32 by way of float64."""
-    v = b.convert(y, F64)
+def _erfc_inv(b: Builder, v: Expr, short: bool) -> Expr:
+    """x + x P(w), x = 1 - v, w = -log(v (2 - v)), as erf_inv, whose polynomials these are; beyond s = sqrt(w) = 6 it is s + s P((s - 4) /
+    (s + 4)). In float64; `short`: near 1 to 2**-34."""
     m = machine(v)
+    suffix = "_SHORT" if short else ""
     small = b.min(v, b.sub(2.0, v))
     square = b.mul(small, b.sub(2.0, small))
     x = b.sub(1.0, v)
     k, f = split(b, square)
-    near = b.fma(x, horner(b, b.sub(b.neg(log_sum(b, k, f)), 1.5), m.polynomial("ERF_INV")), x)
+    w = b.neg(log_sum(b, k, f, polynomial="LOG" + suffix))
+    near = b.fma(x, horner(b, b.sub(w, 1.5), m.polynomial("ERF_INV" + suffix)), x)
     s = b.sqrt(b.neg(b.call("log", square)))
     q = b.div(b.sub(s, 4.0), b.add(s, 4.0))
     far = b.copysign(b.fma(s, horner(b, q, m.polynomial("ERFC_INV_FAR")), s), x)
     tail = b.fma(x, horner(b, b.sub(s, 3.5), m.polynomial("ERF_INV_TAIL")), b.add(x, x))
     edge = b.select(b.eq(square, 0.0), b.mul(x, math.inf), math.nan)
     beyond = b.select(b.lt(s, 6.0), tail, b.select(b.lt(s, math.inf), far, edge))
-    return b.convert(b.rare(b.not_(b.gt(square, math.exp(-6.25))), near, beyond), y.dtype)
+    return b.rare(b.not_(b.gt(square, math.exp(-6.25))), near, beyond)
+
+
+@function("erfc_inv")
+def erfc_inv(b: Builder, y: Expr) -> Expr:
+    """float32 by way of float64"""
+    return b.convert(_erfc_inv(b, b.convert(y, F64), y.dtype == F32), y.dtype)
+
+
+@function("ndtri")
+def ndtri(b: Builder, p: Expr) -> Expr:
+    """The inverse of ndtr: -sqrt(2) erfc_inv(2 p); float32 by way of float64"""
+    v = b.convert(p, F64)
+    return b.convert(b.mul(_erfc_inv(b, b.add(v, v), p.dtype == F32), -math.sqrt(2)), p.dtype)
 
 
 _ROOT_HALF = math.sqrt(0.5)

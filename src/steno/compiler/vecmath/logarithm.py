@@ -57,11 +57,11 @@ def _logarithm(b: Builder, x: Expr, regular: Callable[[Expr, float], Expr]) -> E
     return b.rare(_irregular(b, x), regular(x, 0.0), b.select(inside, subnormal, special))
 
 
-def log_sum(b: Builder, k: Expr, f: Expr, f_low: Expr | float = 0.0, tiny: Expr | None = None) -> Expr:
-    """k ln 2 + log(1 + f + f_low); f is `tiny` if its square does not count."""
+def log_sum(b: Builder, k: Expr, f: Expr, f_low: Expr | float = 0.0, tiny: Expr | None = None, polynomial: str = "LOG") -> Expr:
+    """k ln 2 + log(1 + f + f_low); f is `tiny` if its square does not count. `polynomial`: LOG_SHORT for float64 to 2**-35."""
     m = machine(f)
     square = b.mul(f, f if tiny is None else without(b, tiny, f))
-    w = b.fma(f, horner(b, f, m.polynomial("LOG")), -0.5)
+    w = b.fma(f, horner(b, f, m.polynomial(polynomial)), -0.5)
     low = b.mul(k, m.LN2[1]) if isinstance(f_low, float) else b.fma(k, m.LN2[1], b.fma(b.neg(f), f_low, f_low))
     return b.fma(k, m.LN2[0], b.add(f, b.fma(square, w, low)))
 

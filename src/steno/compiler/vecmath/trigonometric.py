@@ -30,19 +30,32 @@ def _limit(x: Expr) -> float:
     return 2.0**15 if x.dtype == F32 else 2.0**28
 
 
-def _reduced(b: Builder, a: Expr, f: Quadrant) -> Expr:
-    """f of a >= 0."""
-    m = machine(a)
-    t, n = nearest(b, a, 0.6366197723675814)
-    exact = b.fma(n, -m.PI_2[0], a)
+def _reduced(b: Builder, x: Expr, f: Quadrant) -> Expr:
+    """f of x: an odd or even function, of numbers of both signs.
+
+    Loops wait for all that hangs together here, so that little does: the rest of n pi/2 is summed before r is known. Minus the error is
+    summed, whose zeros are positive: e is -0 where x is a zero, and r + e then has its sign."""
+    m = machine(x)
+    t, n = nearest(b, x, 0.6366197723675814)
+    exact = b.fma(n, -m.PI_2[0], x)
     p = b.mul(n, m.PI_2[1])
+    lost = b.fma(n, m.PI_2[2], b.fma(n, m.PI_2[1], b.neg(p)))
     r = b.sub(exact, p)
-    e = b.sub(b.sub(exact, r), p)  # the difference's error, exact as `exact` has no bits below p's
-    e = b.fma(n, -m.PI_2[2], b.add(e, b.fma(n, -m.PI_2[1], p)))
-    common = f(b, m, b.bitcast(t, m.unsigned), r, e, without(b, b.lt(a, m.negligible), r))
-    # The cosine is the sine a quadrant on: one function serves both.
+    minus_e = b.add(b.sub(p, b.sub(exact, r)), lost)  # the difference's error is exact as `exact` has no bits below p's
+    size = b.abs(x)
+    return b.rare(
+        b.not_(b.le(size, _limit(x))),
+        f(b, m, b.bitcast(t, m.unsigned), r, b.neg(minus_e), without(b, b.lt(size, m.negligible), r)),
+        _far(b, x, size, f),
+    )
+
+
+def _far(b: Builder, x: Expr, size: Expr, f: Quadrant) -> Expr:
+    """The cosine is the sine a quadrant on: one function serves both."""
+    m = machine(x)
     name, turns = ("tan", 0) if f is _tan_quadrant else ("sin", int(f is _cos_quadrant))
-    return b.rare(b.not_(b.le(a, _limit(a))), common, b.outline(f"{name}_of_large_{a.dtype}", a, b.const(turns, m.unsigned)))
+    y = b.outline(f"{name}_of_large_{x.dtype}", size, b.const(turns, m.unsigned))
+    return _with_sign(b, y, b.bitcast(x, m.unsigned)) if f is _sin_quadrant else y
 
 
 def _large(f: Quadrant, b: Builder, a: Expr, turns: Expr) -> Expr:
@@ -163,13 +176,12 @@ for _name, _quadrant in (("sin", _sin_quadrant), ("tan", _tan_quadrant)):
 
 @function("sin")
 def sin(b: Builder, x: Expr) -> Expr:
-    m = machine(x)
-    return _with_sign(b, _reduced(b, b.abs(x), _sin_quadrant), b.bitcast(x, m.unsigned))
+    return _reduced(b, x, _sin_quadrant)
 
 
 @function("cos")
 def cos(b: Builder, x: Expr) -> Expr:
-    return _reduced(b, b.abs(x), _cos_quadrant)
+    return _reduced(b, x, _cos_quadrant)
 
 
 @function("tan")

@@ -9,6 +9,7 @@ import numpy as np
 
 from steno import lax, numpy as jnp
 from steno.api import jit
+from steno.core import dtypes
 from steno.custom_derivatives import custom_jvp
 from steno.lax.gammas import log1p_rest
 from steno.lax.in_double import in_double, polynomial
@@ -37,12 +38,41 @@ def expit(x: ArrayLike) -> Array:
     return lax.logistic(x)
 
 
-@special(lambda out, p: 1 / (p * (1 - p)))
-def logit(p: ArrayLike) -> Array:
-    """log(p / (1 - p)), the inverse of expit."""
+ATANH_REST = (0.6666666667320383, 0.39999992834942943, 0.2857268086369271, 0.22146002204342277, 0.20053935957589125)
+"""(2 atanh(s) - 2 s) / s**3 as a polynomial of s**2 up to 0.2135**2; as part of 2 atanh(s) to 39 bits."""
+
+
+def _logit_to_single(p: Array) -> Array:
+    """Of a float64 that came from a shorter format, as precise as float32 shows: log(p / q) for q = 1 - p by
+    k log(2) + 2 atanh((p - 2**k q) / (p + 2**k q)), 2**k near p / q."""
+
+    def bits(x: Array) -> Array:
+        return lax.bitcast_convert_type(x, dtypes.int64)
+
+    def of_bits(n: Array) -> Array:
+        return lax.bitcast_convert_type(n, dtypes.float64)
+
+    q = 1 - p
+    k = (bits(p) - bits(q) + (1 << 51)) >> 52  # the bits of floats, as integers, are logarithms: linear between powers of two
+    scaled = q * of_bits((k + 1023) << 52)
+    s = (p - scaled) / (p + scaled)
+    y = s * s
+    whole = of_bits(k + 0x4338000000000000) - 1.5 * 2.0**52  # k as a float: few targets convert from int64
+    out = whole * math.log(2) + (2 * s + s * y * polynomial(y, ATANH_REST))
+    ends = jnp.where(p == 0, -math.inf, jnp.where(p == 1, math.inf, math.nan))
+    return jnp.where((p > 0) & (p < 1), out, ends)
+
+
+def _logit_to_double(p: Array) -> Array:
     middle = jnp.abs(p - 0.5) < 0.25
     s = jnp.where(middle, 2 * (p - 0.5), 0.0)
     return jnp.where(middle, jnp.log1p(s) - jnp.log1p(-s), jnp.log(p) - jnp.log1p(-p))
+
+
+@special(lambda out, p: 1 / (p * (1 - p)), own=True)
+def logit(p: ArrayLike) -> Array:
+    """log(p / (1 - p)), the inverse of expit."""
+    return in_double(_logit_to_double if dtypes.itemsize_bits(p.dtype) > 32 else _logit_to_single, p)
 
 
 @custom_jvp

@@ -91,7 +91,7 @@ def _scaled_slope(out: Array, x: Array) -> Array:
 _erfcx = with_derivatives(scaled_erfc, _scaled_slope)
 
 
-@special(lambda out, y: -ROOT_PI / 2 * _exp_square(out), weak=False)
+@special(lambda out, y: -ROOT_PI / 2 * _exp_square(out), weak=False, own=True)
 def erfcinv(y: ArrayLike) -> Array:
     """The inverse of erfc."""
     return transcendental.erfc_inv(y)
@@ -106,9 +106,7 @@ def ndtr(x: ArrayLike) -> Array:
     return ndtr_core(floats("ndtr", x))
 
 
-_ndtri = with_derivatives(
-    lambda p: -ROOT_2 * transcendental.erfc_inv(2 * p), lambda out, p: math.sqrt(2 * math.pi) * _exp_square(out / ROOT_2)
-)
+_ndtri = with_derivatives(lambda p: transcendental.ndtri(p), lambda out, p: math.sqrt(2 * math.pi) * _exp_square(out / ROOT_2), own=True)
 
 
 @jit
