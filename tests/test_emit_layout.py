@@ -198,6 +198,20 @@ def test_short_rows(target, dtype):
         compare(kernel, {x: values(rng, dtype, x.size), y: values(rng, dtype, y.size)}, [z], target)
 
 
+@targets
+def test_interleaved_maps_that_store_at_places_known_at_run_time(target):
+    """z[i + start, j] = x[i, 2 - j], and the same with another start for each j, which does not interleave."""
+    b = Builder()
+    i, j = LoopVar("i", 100), LoopVar("j", 3)
+    x, starts, z = Buffer("x", F32, 300, "input"), Buffer("starts", np.dtype("int32"), 3, "input"), Buffer("z", F32, 360, "output")
+    data = {x: np.arange(300, dtype=np.float32), starts: np.array([7, 3, 20], np.int32)}
+    for at, fits in ((Index(1), True), (var(j), False)):
+        start = Index(0, ((Value(b.convert(b.load(starts, at), np.dtype("int64")), 0, 20), 3),))
+        kernel = nest([i, j], [Store(z, var(i) * 3 + var(j) + start, b.load(x, var(i) * 3 - var(j) + 2))], 0.0)
+        assert (find_interleaving(kernel, target) is not None) == fits
+        compare(kernel, data, [z], target)
+
+
 def test_what_does_not_interleave_stays():
     """Loads at places that are looked up for each row, rows that are far apart, and stores under guards."""
     b = Builder()

@@ -10,7 +10,7 @@ cross product) is decided while compiling. Also where only the loads or only the
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import final
@@ -19,7 +19,7 @@ from steno.compiler.emit_code import Code
 from steno.compiler.emit_maps import STREAM_BYTES, lane_dtypes, roots_of, stored_by
 from steno.compiler.emit_ops import MEMORY, vector
 from steno.compiler.emit_scopes import Bound
-from steno.compiler.loop_rewrites import divisor_of, rewrite, split
+from steno.compiler.loop_rewrites import divisor_of, reindexed, rewrite, split
 from steno.compiler.target import Target
 from steno.ir.expr import Builder, Expr, index_values, topological
 from steno.ir.index import Atom, FloorDiv, Index, LoopVar, Mod, Value
@@ -81,7 +81,7 @@ def find_interleaving(kernel: Kernel, target: Target) -> Interleaving | None:
         groups = _groups(stores, along)
         while lanes > along.extent:
             lanes //= 2
-        if groups is None or lanes < LEAST_LANES:
+        if groups is None or lanes < LEAST_LANES or _guards_neighbours(stores, along):
             continue
         once = any(e.op == "load" and e.attr[1] in places for e in nodes)
         return Interleaving(along, tuple(v for v in loops if v is not along and v not in short), stores, groups, lanes, once)
@@ -122,10 +122,14 @@ def _copies(stores: Sequence[Store], short: Sequence[LoopVar]) -> Iterator[Store
     b = Builder()
     roots = roots_of(stores)
     for point in product(*(range(v.extent) for v in short)):
-        place: Mapping[Atom, Index] = {v: Index(k) for v, k in zip(short, point, strict=True)}
-        new = rewrite(b, roots, lambda i, place=dict(place): i.substitute(place), lambda buffer, i: (buffer, i))
+        place: dict[Atom, Index] = {v: Index(k) for v, k in zip(short, point, strict=True)}
+
+        def change(i: Index, place: dict[Atom, Index] = place) -> Index:
+            return i.substitute(place)
+
+        new = rewrite(b, roots, change, lambda buffer, i: (buffer, i))
         for s in stores:
-            yield Store(s.buffer, s.offset.substitute(dict(place)), new[s.value])
+            yield Store(s.buffer, reindexed(s.offset, change, new), new[s.value])
 
 
 def _groups(stores: Sequence[Store], along: LoopVar) -> tuple[tuple[Store, ...], ...] | None:
@@ -144,6 +148,12 @@ def _groups(stores: Sequence[Store], along: LoopVar) -> tuple[tuple[Store, ...],
                 return None
             out.append(group)
     return tuple(out)
+
+
+def _guards_neighbours(stores: Sequence[Store], along: LoopVar) -> bool:
+    """Whether a guard is left on a load that is not of neighbours along `along`: it would be done lane by lane."""
+    loads = (e.attr for e in topological(roots_of(stores)) if e.op == "load")
+    return any(guard is not None and abs(offset.coefficient(along)) > 1 for _, offset, guard in loads)
 
 
 def emit_interleaved(c: Code, plan: Interleaving, strip: str) -> None:
@@ -171,7 +181,7 @@ def _emit_vector(c: Code, plan: Interleaving, at: str, rest: int | None) -> None
     along, lanes = plan.along, plan.lanes
     depth = len(c.scopes) - 1
     c.variables[along] = Bound(depth, at, 1 if along.extent % lanes else lanes)
-    roots = [s.value for s in plan.stores]
+    roots = roots_of(plan.stores)
     c.begin(roots, lanes, along, depth, frozenset(s.buffer for s in plan.stores))
     c.mask = None if rest is None else c.tail_mask(rest)
     if rest is None:

@@ -10,7 +10,7 @@ from steno.ir.index import ZERO, Atom, FloorDiv, Index, LoopVar, Mod, Value, var
 from steno.ir.loops import Buffer, ColReduce, Cumulate, Kernel, MapStage, RowReduce, Stage, Store, TreeReduce
 
 
-def _reindexed(i: Index, change: Callable[[Index], Index], new: Mapping[Expr, Expr]) -> Index:
+def reindexed(i: Index, change: Callable[[Index], Index], new: Mapping[Expr, Expr]) -> Index:
     """`change` applied at every level of `i`, the Exprs inside replaced by `new`."""
     i = change(i)
     if not any(isinstance(a, Value | FloorDiv | Mod) for a, _ in i.terms):
@@ -20,7 +20,7 @@ def _reindexed(i: Index, change: Callable[[Index], Index], new: Mapping[Expr, Ex
         if isinstance(atom, Value):
             out = out + Index(0, ((Value(new.get(atom.expr, atom.expr), atom.low, atom.high), c),))
         elif isinstance(atom, FloorDiv | Mod):
-            inner = _reindexed(atom.index, change, new)
+            inner = reindexed(atom.index, change, new)
             out = out + (inner // atom.divisor if isinstance(atom, FloorDiv) else inner % atom.divisor) * c
         else:
             out = out + Index(0, ((atom, c),))
@@ -38,7 +38,7 @@ def rewrite(
     for e in topological(roots):
         if e.op == "load":
             buffer, offset, guard = e.attr
-            buffer, offset = change_load(buffer, _reindexed(offset, change_index, new))
+            buffer, offset = change_load(buffer, reindexed(offset, change_index, new))
             guard = None if guard is None else new[guard]
             if guard is not None and guard.op == "const":
                 if not guard.attr:  # nothing is read, any value does
@@ -48,7 +48,7 @@ def rewrite(
             attr = (buffer, offset, guard)
             new[e] = e if attr == e.attr else b._leaf("load", e.dtype, attr)
         elif e.op == "index":
-            new[e] = b.index(_reindexed(e.attr, change_index, new))
+            new[e] = b.index(reindexed(e.attr, change_index, new))
         elif e.args:
             args = tuple(new[a] for a in e.args)
             new[e] = e if all(x is y for x, y in zip(args, e.args, strict=True)) else b.rebuilt(e, args)
@@ -78,7 +78,7 @@ def _rewrite_stage(
     new = rewrite(b, stage_exprs(stage), change_index, change_load)
 
     def store(s: Store) -> Store:
-        buffer, offset = change_load(s.buffer, _reindexed(s.offset, change_index, new))
+        buffer, offset = change_load(s.buffer, reindexed(s.offset, change_index, new))
         return Store(buffer, offset, new[s.value], None if s.guard is None else new[s.guard])
 
     stores = tuple(store(s) for s in getattr(stage, "stores", ()))
