@@ -128,7 +128,7 @@ def flat(of: Callable[..., Any], run: Callable[..., Any] = lambda f: f) -> tuple
 
 
 def test_derivatives() -> None:
-    f, x = flat(lambda y, t, w: odeint(forced, y, t, w))
+    f, x = flat(lambda y, t, w: odeint(forced, y, t, w, forward_mode=True))
     rng = np.random.default_rng(0)
     v = rng.normal(size=x.shape)
     want = numeric(jax.jit(f), x, v)
@@ -140,7 +140,21 @@ def test_derivatives() -> None:
     np.testing.assert_allclose(y, out)
     np.testing.assert_allclose(pull(ct)[0] @ v, ct @ want, rtol=1e-6)
     np.testing.assert_allclose(jax.linearize(f, x)[1](v), want, rtol=1e-6, atol=1e-6)
-    np.testing.assert_allclose(jax.jacfwd(f)(x), jax.jacrev(f)(x), rtol=2e-6, atol=2e-6)
+    jacobian = jax.jacrev(f)(x)
+    np.testing.assert_allclose(jax.jacfwd(f)(x), jacobian, rtol=2e-6, atol=2e-6)
+    np.testing.assert_array_equal(jax.jacrev(flat(lambda y, t, w: odeint(forced, y, t, w))[0])(x), jacobian)
+
+
+def test_forward_mode_is_asked_for() -> None:
+    def last(a: Any, **options: Any) -> Any:
+        return odeint(lambda y, t: -a * y, 1.0, T, **options)[-1]
+
+    for derivative in (jax.jacfwd(last), lambda a: jax.jvp(last, (a,), (a,)), lambda a: jax.jit(jax.jacfwd(last))(a)):
+        with pytest.raises(TypeError, match="can't apply forward-mode"):
+            derivative(0.5)
+    h = T[-1] - T[0]
+    np.testing.assert_allclose(jax.jacfwd(lambda a: last(a, forward_mode=True))(0.5), -h * math.exp(-0.5 * h), rtol=1e-6)
+    np.testing.assert_allclose(jax.hessian(last)(0.5), h * h * math.exp(-0.5 * h), rtol=1e-6)
 
 
 def test_derivatives_by_some_arguments() -> None:
@@ -167,7 +181,7 @@ def test_closures() -> None:
     p = jnp.asarray(P)
 
     def last(p: Any, q: Any) -> Any:
-        return odeint(lambda y, t: lorenz(y, t, p) * q[0], Y0, T[:2])[-1]
+        return odeint(lambda y, t: lorenz(y, t, p) * q[0], Y0, T[:2], forward_mode=True)[-1]
 
     def direct(p: Any, q: Any) -> Any:
         return odeint(lambda y, t, p, q: lorenz(y, t, p) * q[0], Y0, T[:2], p, q)[-1]
@@ -184,7 +198,7 @@ def test_closures() -> None:
 
 def test_second_derivatives() -> None:
     def last(p: Any) -> Any:
-        return odeint(lambda y, t: p[0] * y * (1 - y * p[1]), 0.3, T[:2])[-1]
+        return odeint(lambda y, t: p[0] * y * (1 - y * p[1]), 0.3, T[:2], forward_mode=True)[-1]
 
     p, v = np.array([1.3, 0.7]), np.array([0.3, -0.2])
     want = numeric(jax.jit(jax.grad(last)), p, v, 1e-3)

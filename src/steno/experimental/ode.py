@@ -7,7 +7,8 @@ G. Wanner, Solving ordinary differential equations I, II.4.
 
 Derivatives do not go through the steps. Forward mode solves the variational equation along the solution, reverse mode its adjoint,
 backwards from one requested time to the one before it (L. Pontryagin et al., 1962); the two are each other's transposes, so they are one
-`linear_call`, and being solutions of differential equations themselves they can be differentiated again."""
+`linear_call`, and being solutions of differential equations themselves they can be differentiated again. As in JAX a solution has reverse
+mode alone unless the caller asks for both: programs that try one mode and then the other find the same way."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ from steno.core import dtypes
 from steno.core.jaxpr import ClosedJaxpr
 from steno.core.pytree import treedef_tuple
 from steno.core.record import record
-from steno.custom_derivatives import SymbolicZero, custom_jvp, linear_call
+from steno.custom_derivatives import CustomVJPPrimal, SymbolicZero, custom_jvp, custom_vjp, linear_call
 from steno.derivatives import jvp, vjp
 from steno.flatten_util import ravel_pytree
 from steno.lax.control_flow.bodies import body_of
@@ -78,7 +79,8 @@ class _System:
 
     def solve(self, fun: Callable[..., Any], y0: Any, ts: Array, *args: Any) -> Any:
         """Another system, in the same way."""
-        return odeint(fun, y0, ts, *args, rtol=self.rtol, atol=self.atol, mxstep=self.mxstep, hmax=self.hmax)
+        options = {"rtol": self.rtol, "atol": self.atol, "mxstep": self.mxstep, "hmax": self.hmax}
+        return odeint(fun, y0, ts, *args, **options, forward_mode=True)
 
 
 def odeint(
@@ -90,18 +92,21 @@ def odeint(
     atol: float = 1.4e-8,
     mxstep: float = math.inf,
     hmax: float = math.inf,
+    forward_mode: bool = False,
 ) -> Any:
     """The solution of y' = func(y, t, *args), y(t[0]) = y0 at the times `t`: y0's tree, with a new leading axis for the times.
 
     func          gives the slope: floats or complex numbers, a tree like y0 or another one with as many numbers in the same order
     t             increasing times, floats of shape (n,)
-    args          trees of arrays. Derivatives, in both modes, are by y0, t, args and whatever func closes over
+    args          trees of arrays. Derivatives are by y0, t, args and whatever func closes over
     rtol, atol    the error of a step that is aimed at: the root of the mean square of error / (atol + rtol |y|) is at most 1
     mxstep        the greatest number of steps from one time to the next: there the last step's polynomial is prolonged
     hmax          the greatest length of a step
+    forward_mode  whether the solution itself has derivatives in forward mode (`jvp`, `jacfwd`, `linearize`) too. JAX has no such argument
+                  and refuses them, as this function does by default; forward mode of a gradient (`hessian`) goes either way
 
-    TypeError if t, y0 or args are no such arrays, ValueError if func gives more or fewer numbers than y0 has. Where steps would
-    have to be smaller than the rounding errors of the time, as at a singularity, results are NaN."""
+    TypeError if t, y0 or args are no such arrays, and for forward mode that was not asked for; ValueError if func gives more or fewer
+    numbers than y0 has. Where steps would have to be smaller than the rounding errors of the time, as at a singularity, results are NaN."""
     if not callable(func):
         raise TypeError(f"odeint: func must be callable, got {func!r}")
     if not hasattr(t, "dtype") or not dtypes.is_float(t.dtype):
@@ -123,7 +128,8 @@ def odeint(
         raise ValueError(f"odeint: func must give the {size} numbers of y0, of shapes {shapes[0]}, but gave {got}, of shapes {shapes[1]}")
     vector, unravel = ravel_pytree([lax.convert_element_type(y, y.dtype) for y in leaves])
     system = _System(body.closed, len(body.consts), unravel, float(rtol), float(atol), float(mxstep), float(hmax))
-    ys = _compiled(system, vector, ts, *body.consts, *operands)
+    solve = _compiled if forward_mode else _in_reverse_mode
+    ys = solve(system, vector, ts, *body.consts, *operands)
     return tree_unflatten(y_tree, vmap(unravel)(ys))
 
 
@@ -319,6 +325,31 @@ def _adjoint(system: _System, y_moves: bool, t_moves: bool, which: Sequence[int]
         by_time = jnp.sum(slope * cts, 1).at[0].add(-first)
         out.append(lax.real(by_time).astype(ts.dtype) if dtypes.is_complex(by_time.dtype) else by_time.astype(ts.dtype))
     return (*out, *collected)
+
+
+@functools.partial(custom_vjp, nondiff_argnums=(0,))
+def _in_reverse_mode(system: _System, y0: Array, ts: Array, *operands: Array) -> Array:
+    return _compiled(system, y0, ts, *operands)
+
+
+def _solved(system: _System, *given: CustomVJPPrimal) -> tuple[Array, Any]:
+    """The solution, and what `_pulled_back` wants: with () for each argument that moves, None for the others."""
+    y0, ts, *operands = (x.value for x in given)
+    ys = _compiled(system, y0, ts, *operands)
+    return ys, (ys, ts, operands, [() if x.perturbed else None for x in given])
+
+
+def _pulled_back(system: _System, kept: Any, cts: Any) -> tuple[Any, ...]:
+    ys, ts, operands, marks = kept
+    moves = [m is not None for m in marks]
+    if type(cts) is SymbolicZero or not any(moves):
+        return (None,) * len(moves)
+    y_moves, t_moves, *operand_moves = moves
+    found = iter(_adjoint(system, y_moves, t_moves, [k for k, m in enumerate(operand_moves) if m], (ys, ts, operands), cts))
+    return tuple(next(found) if m else None for m in moves)
+
+
+_in_reverse_mode.defvjp(_solved, _pulled_back, symbolic_zeros=True)
 
 
 __all__ = ["odeint"]
