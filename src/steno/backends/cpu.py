@@ -24,6 +24,8 @@ from steno.core.trace import Tracer, escaped
 from steno.ir.kinds import Map
 from steno.transforms.discharge import stateful, takes_refs
 
+LONG: Final = 1 << 60  # nanoseconds: longer runs are expected to take so long
+
 
 @final
 class CpuExecutable:
@@ -58,6 +60,7 @@ class CpuExecutable:
             list(compiled.host_calls),
             compiled.linked.keepalive,
             is_heavy(compiled.plan.nanoseconds),
+            int(min(compiled.plan.nanoseconds, LONG)) if compiled.plan.bounded else 0,
         )
         self.results = tuple(self._result(w, v, a) for (w, v), a in zip(compiled.results, self.out_avals, strict=True))
         self.as_produced = self.results == tuple(("output", k) for k in range(len(compiled.out_avals)))
@@ -201,6 +204,7 @@ class SizedExecutable:
             (),
             code.linked.keepalive,
             is_heavy(code.plan.nanoseconds / NOMINAL * size),
+            int(min(code.plan.nanoseconds / NOMINAL * size, LONG)),
         )
         self.as_produced = True
 

@@ -37,6 +37,7 @@ class Plan:
     aliases       (output, donated input) pairs that share memory
     arena_bytes   scratch memory of one run
     nanoseconds   estimated run time on one thread
+    bounded       whether that is known: no loop goes on until something happens
     """
 
     imports: tuple[str, ...]
@@ -44,6 +45,7 @@ class Plan:
     aliases: tuple[tuple[int, int], ...]
     arena_bytes: int
     nanoseconds: float
+    bounded: bool
 
 
 @final
@@ -179,18 +181,18 @@ def _compile(closed: ClosedJaxpr, donated: frozenset[int], kind: _Kind, keep: bo
 
 def _described(plan: Plan, captured: Sequence[int]) -> bytes:
     results = [(where, (value.dtype.name, value.tobytes()) if isinstance(value, np.generic) else value) for where, value in plan.results]
-    return marshal.dumps((plan.imports, results, plan.aliases, plan.arena_bytes, plan.nanoseconds, tuple(captured)))
+    return marshal.dumps((plan.imports, results, plan.aliases, plan.arena_bytes, plan.nanoseconds, plan.bounded, tuple(captured)))
 
 
 def _restored(found: Sequence[bytes], closed: ClosedJaxpr, constants: Sequence[Any], donated: frozenset[int], kind: _Kind) -> Compiled:
-    imports, results, aliases, arena_bytes, nanoseconds, captured = marshal.loads(found[0])
+    imports, results, aliases, arena_bytes, nanoseconds, bounded, captured = marshal.loads(found[0])
     results = tuple(
         (where, np.frombuffer(value[1], np.dtype(value[0]))[0] if where == "constant" and type(value) is tuple else value)
         for where, value in results
     )
     linked = load(found[1:], host_target(), imports)
 
-    plan = Plan(imports, results, aliases, arena_bytes, nanoseconds)
+    plan = Plan(imports, results, aliases, arena_bytes, nanoseconds, bounded)
     return Compiled(closed, plan, [constants[k] for k in captured], (), linked, cache(lambda: _levels(closed, donated, kind)), {})
 
 

@@ -69,6 +69,16 @@ def estimated_ns(program: Program) -> float:
     return sum(map(_statement_ns, program.statements), 0.0)
 
 
+def is_bounded(program: Program) -> bool:
+    """Whether every loop has a known number of iterations."""
+    for s in program.statements:
+        if isinstance(s, Loop) and (s.length is None or not is_bounded(s.body)):
+            return False
+        if isinstance(s, Choice) and not all(is_bounded(p) for p, _ in s.branches):
+            return False
+    return True
+
+
 def _statement_ns(s: Statement) -> float:
     if isinstance(s, Kernel):
         return s.cost
@@ -124,7 +134,8 @@ class Levels:
 
     def plan(self) -> Plan:
         a = self.assigned
-        return Plan(tuple(sorted(self.module.imports)), a.results, a.aliases, a.program.arena_bytes, self.nanoseconds)
+        imports = tuple(sorted(self.module.imports))
+        return Plan(imports, a.results, a.aliases, a.program.arena_bytes, self.nanoseconds, is_bounded(a.program))
 
     def as_text(self, level: str) -> str:
         if level == "graph":

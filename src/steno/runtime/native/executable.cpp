@@ -84,14 +84,15 @@ bool read_host_calls(Executable *e, PyObject *host_calls) {
 
 PyObject *executable_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) try {
     static const char *names[] = {"entry",    "in_avals",   "out_avals", "arena_bytes", "aliases",
-                                  "captured", "host_calls", "keepalive", "heavy",       nullptr};
+                                  "captured", "host_calls", "keepalive", "heavy",       "expected",   nullptr};
     PyObject *entry, *in_avals, *out_avals, *keepalive = Py_None;
     Py_ssize_t arena_bytes = 0;
     Ref empty(PyTuple_New(0));
     PyObject *aliases = empty.get(), *captured = empty.get(), *host_calls = empty.get();
     int heavy = 0;
-    if (!empty || !PyArg_ParseTupleAndKeywords(args, kwargs, "OOO|nOOOOp:Executable", const_cast<char **>(names), &entry, &in_avals,
-                                               &out_avals, &arena_bytes, &aliases, &captured, &host_calls, &keepalive, &heavy))
+    long long expected = 0;
+    if (!empty || !PyArg_ParseTupleAndKeywords(args, kwargs, "OOO|nOOOOpL:Executable", const_cast<char **>(names), &entry, &in_avals,
+                                               &out_avals, &arena_bytes, &aliases, &captured, &host_calls, &keepalive, &heavy, &expected))
         return nullptr;
     void *address = PyLong_AsVoidPtr(entry);
     if (!address) {
@@ -113,7 +114,7 @@ PyObject *executable_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) t
     e->entry = reinterpret_cast<Entry>(address);
     e->arena_bytes = size_t(arena_bytes);
     e->heavy = heavy;
-    new (&e->latest_nanoseconds) std::atomic<uint64_t>(0);
+    new (&e->latest_nanoseconds) std::atomic<uint64_t>(uint64_t(std::max(expected, 0LL)));
     e->keepalive = Py_NewRef(keepalive);
     if (!read_avals(in_avals, "in_avals", e->in_avals) || !read_avals(out_avals, "out_avals", e->out_avals) ||
         !read_captured(e, captured) || !read_aliases(e, aliases) || !read_host_calls(e, host_calls)) {
@@ -274,7 +275,7 @@ PyType_Slot slots[] = {
     {Py_tp_getset, getset},
     {Py_tp_members, members},
     {Py_tp_doc, const_cast<char *>("Executable(entry, in_avals, out_avals, arena_bytes=0, aliases=(), captured=(), host_calls=(), "
-                                   "keepalive=None, heavy=False)\n--\n\n"
+                                   "keepalive=None, heavy=False, expected=0)\n--\n\n"
                                    "A compiled program. entry: address of `int32_t entry(void **in, void **out, void *arena, void *rt)`.")},
     {0, nullptr},
 };

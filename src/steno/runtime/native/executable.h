@@ -39,7 +39,7 @@ struct Executable {
     bool heavy;                                      // enough work to be queued, or else to release the GIL
     bool special;                                    // heavy, or makes host calls: not just a function call
     Patience patience;                               // under the GIL
-    std::atomic<uint64_t> latest_nanoseconds;        // how long the latest special run took; 0: there was none
+    std::atomic<uint64_t> latest_nanoseconds;        // how long the latest special run took, or the first is expected to; 0: unknown
     std::vector<ShapedArray *> in_avals, out_avals;  // owned; the inputs' are followed by those of the captured arrays
     std::vector<int32_t> alias;                      // out -> in whose buffer it takes over, or -1
     std::vector<Buffer *> captured;                  // owned
