@@ -21,9 +21,10 @@ from native_c import address, array, aval, program
 
 import steno
 import steno.numpy as snp
-from steno import _native
+from steno import _native, lax
 from steno._native import ArrayImpl, Executable
 from steno.callback import effects_barrier
+from steno.compiler.compiled import compile_jaxpr
 from steno.core import config as core_config
 
 I32, V1000, V2 = aval((), np.int32), aval((1000,), np.int32), aval((2,))
@@ -828,3 +829,20 @@ def test_errors_of_jitted_functions(matrix):
     z = y.sum()
     with pytest.raises(steno.errors.JaxRuntimeError, match="Special: no"):
         float(z)
+
+
+def test_what_a_first_run_is_expected_to_take():
+    """A thread that waits runs a short one itself, which Ctrl-C cannot end: so not one whose loops may never end."""
+
+    def plan(f, *args):
+        return compile_jaxpr(steno.make_jaxpr(f)(*args)).plan
+
+    x = np.ones(1000, np.float32)
+    assert plan(lambda x: x + 1, x).bounded
+    assert plan(lambda x: lax.fori_loop(0, 10, lambda i, x: x * 2, x), x).bounded
+    endless = [
+        lambda x: lax.while_loop(lambda x: x[0] < 9, lambda x: x * 2, x),
+        lambda x: lax.fori_loop(0, 10, lambda i, x: lax.while_loop(lambda x: x[0] < 9, lambda x: x * 2, x), x),
+        lambda x: lax.cond(x[0] > 0, lambda x: lax.while_loop(lambda x: x[0] < 9, lambda x: x * 2, x), lambda x: x, x),
+    ]
+    assert not any(plan(f, x).bounded for f in endless)
