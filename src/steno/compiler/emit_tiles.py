@@ -6,7 +6,7 @@
 so that each cache line of x is read whole and once, instead of one element of it at a time, and those of `out` are written whole. i may be
 any of the outer loops, or several that step through x without gaps. Some tiles side by side along i are done together, and each writes
 several lines of a row one after the other: memory likes neighbouring lines, above all if rows are powers of two apart, which caches keep
-few lines of.
+few lines of. Results too large for the caches bypass them, line by line.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import final
 
 from steno.compiler.emit_code import Code
-from steno.compiler.emit_maps import lane_dtypes, roots_of, run_stores, stored_by, streaming
+from steno.compiler.emit_maps import STREAM_BYTES, lane_dtypes, roots_of, run_stores, stored_by, streaming
 from steno.compiler.emit_ops import MEMORY, vector
 from steno.compiler.emit_scopes import Bound
 from steno.compiler.target import Target
@@ -31,7 +31,7 @@ RUN = 32  # tiles one after the other, that a thread does at least
 ENOUGH_STRIPS = 16  # of which the last may be partly empty
 MOST_VECTORS, MOST_NODES = 4, 64  # of a row of a tile, and of a body that is written so many times
 FEW_TWICE = 1.125  # elements computed, the overlaps with them, for each one stored
-STRIP_LINES = 2  # of a load, that the tiles side by side read
+STRIP_LINES = 4  # of a load, that the tiles side by side read
 
 
 @final
@@ -106,7 +106,9 @@ def find_tiling(kernel: Kernel, target: Target) -> Tiling | None:
     places = {s.offset for s in stage.stores}
     once = any(e.op == "load" and e.attr[1] in places for e in nodes)
     columns = lanes
-    most = min(MOST_VECTORS * lanes, along.extent) if len(nodes) <= MOST_NODES else lanes
+    # What bypasses the caches is written line by line; else some lines of a row, one after the other.
+    large = sum(s.buffer.size * s.buffer.dtype.itemsize for s in stage.stores) >= STREAM_BYTES
+    most = min(MOST_VECTORS * lanes, along.extent) if len(nodes) <= MOST_NODES and not large else lanes
     while 2 * columns <= most and -(-along.extent // (2 * columns)) * 2 * columns <= along.extent * FEW_TWICE:
         columns *= 2
     return Tiling(stage, tuple(outer), across, along, loads, side, lanes, columns, group, once)
