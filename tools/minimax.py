@@ -170,30 +170,21 @@ TANH = near(-1 / mp.mpf(3), root(lambda x: (mp.tanh(x) - x) / x**3))
 fit("TANH", TANH, 0, 0.9**2, root(lambda x: x**3 / mp.tanh(x) if x else mp.mpf(0)), 7, 0)
 fit("TANH", TANH, 0, 0.8**2, root(lambda x: x**3 / mp.tanh(x) if x else mp.mpf(0)), 0, 14)
 SQRT_HALF, SQRT_TWO = mp.sqrt(0.5) - 1, mp.sqrt(2) - 1
-fit(
-    "LOG",
-    near(1 / mp.mpf(3), lambda f: (mp.log1p(f) - f + f * f / 2) / f**3),
-    SQRT_HALF,
-    SQRT_TWO,
-    lambda f: abs(f**3 / mp.log1p(f)) if f else mp.mpf(0),
-    8,
-    19,
-)
+LOG = near(1 / mp.mpf(3), lambda f: (mp.log1p(f) - f + f * f / 2) / f**3)
+
+
+def log_weight(f: object) -> object:
+    return abs(f**3 / mp.log1p(f)) if f else mp.mpf(0)
+
+
+fit("LOG", LOG, SQRT_HALF, SQRT_TWO, log_weight, 8, 19)
 
 
 def log2_weight(f: object) -> object:
     return abs(f**2 / mp.log1p(f) * LN2) if f else mp.mpf(0)
 
 
-fit(
-    "LOG_SHORT",
-    near(1 / mp.mpf(3), lambda f: (mp.log1p(f) - f + f * f / 2) / f**3),
-    SQRT_HALF,
-    SQRT_TWO,
-    lambda f: abs(f**3 / mp.log1p(f)) if f else mp.mpf(0),
-    0,
-    11,
-)
+fit("LOG_SHORT", LOG, SQRT_HALF, SQRT_TWO, log_weight, 0, 11)
 fit("LOG2", near(-1 / (2 * LN2), lambda f: (mp.log1p(f) - f) / LN2 / f**2), SQRT_HALF, SQRT_TWO, log2_weight, 9, 20)
 Z_QUADRANT = (PI / 4 * mp.mpf("1.001")) ** 2
 fit(

@@ -149,7 +149,7 @@ void move_into_huge_pages(void *data, size_t bytes) {
 #endif
 }
 
-size_t map_bytes(int c) { return (class_bytes(c) + 4095) & ~size_t(4095); }
+size_t map_bytes(int c) { return whole_pages(class_bytes(c)); }
 
 // Gives large memory that waits back to the system, see `FreeRanges::trim`.
 void trim(size_t keep, double before) {
@@ -178,7 +178,7 @@ void *take_block(int c, size_t nbytes) {
                 data = map_block(map_bytes(c));
             }
             if (!data) return nullptr;
-            populate(data, (nbytes + 4095) & ~size_t(4095), false);
+            populate(data, whole_pages(nbytes), false);
         } else if (p.uses.count(data, map_bytes(c)) == kHugeAfter) {
             move_into_huge_pages(data, map_bytes(c));
         }

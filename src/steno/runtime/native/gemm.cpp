@@ -269,7 +269,7 @@ bool byte_product(int64_t m, int64_t n, int64_t k, const A *a, int64_t a_row, in
 }
 
 // Operands that the matrix unit takes as they are, results of four bytes.
-template <class L, class T, class A, class B>
+template <class T, class A, class B>
 void run_narrow(const Job &j, steno::AmxKind kind, int64_t batch, int64_t m0, int64_t m1, int64_t n0, int64_t n1) {
     const A *a = static_cast<const A *>(j.a) + j.lhs.offset + batch * j.lhs.batch + m0 * j.lhs.row;
     const B *b = static_cast<const B *>(j.b) + j.rhs.offset + batch * j.rhs.batch + n0 * j.rhs.col;
@@ -283,7 +283,7 @@ void run_narrow(const Job &j, steno::AmxKind kind, int64_t batch, int64_t m0, in
     else if constexpr (sizeof(A) == 1)
         done = byte_product(m, n, j.k, a, j.lhs.row, j.lhs.col, b, j.rhs.row, j.rhs.col, c, j.n);
     else
-        done = converted_product<L>(m, n, j.k, a, j.lhs.row, j.lhs.col, b, j.rhs.row, j.rhs.col, c, j.n);
+        done = converted_product<lanes::F32>(m, n, j.k, a, j.lhs.row, j.lhs.col, b, j.rhs.row, j.rhs.col, c, j.n);
     if (!done) j.failed->store(true);
 }
 
@@ -376,11 +376,11 @@ void run_piece(const Job &j, int64_t batch, int64_t m0, int64_t m1, int64_t n0, 
         case 10: return run_one<int32_t>(j, batch, m0, m1, n0, n1);  // the same bits
         case 11: return run_one<int64_t>(j, batch, m0, m1, n0, n1);
         case 12: return run_one<bool>(j, batch, m0, m1, n0, n1);
-        case 13: return run_narrow<lanes::I32, int32_t, int8_t, int8_t>(j, steno::AmxKind::s8s8, batch, m0, m1, n0, n1);
-        case 14: return run_narrow<lanes::I32, int32_t, int8_t, uint8_t>(j, steno::AmxKind::s8u8, batch, m0, m1, n0, n1);
-        case 15: return run_narrow<lanes::I32, int32_t, uint8_t, int8_t>(j, steno::AmxKind::u8s8, batch, m0, m1, n0, n1);
-        case 16: return run_narrow<lanes::I32, int32_t, uint8_t, uint8_t>(j, steno::AmxKind::u8u8, batch, m0, m1, n0, n1);
-        case 17: return run_narrow<lanes::F32, float, Bfloat, Bfloat>(j, steno::AmxKind::bf16, batch, m0, m1, n0, n1);
+        case 13: return run_narrow<int32_t, int8_t, int8_t>(j, steno::AmxKind::s8s8, batch, m0, m1, n0, n1);
+        case 14: return run_narrow<int32_t, int8_t, uint8_t>(j, steno::AmxKind::s8u8, batch, m0, m1, n0, n1);
+        case 15: return run_narrow<int32_t, uint8_t, int8_t>(j, steno::AmxKind::u8s8, batch, m0, m1, n0, n1);
+        case 16: return run_narrow<int32_t, uint8_t, uint8_t>(j, steno::AmxKind::u8u8, batch, m0, m1, n0, n1);
+        case 17: return run_narrow<float, Bfloat, Bfloat>(j, steno::AmxKind::bf16, batch, m0, m1, n0, n1);
     }
 }
 

@@ -9,6 +9,8 @@
 
 namespace steno {
 
+inline size_t whole_pages(size_t bytes) { return (bytes + 4095) & ~size_t(4095); }
+
 class FreeRanges {
   public:
     size_t bytes() const { return bytes_; }
@@ -68,7 +70,6 @@ class FreeRanges {
         double touched;  // when its youngest was
         size_t size() const { return end - begin; }
     };
-    static size_t whole_pages(size_t bytes) { return (bytes + 4095) & ~size_t(4095); }
 
     std::vector<Range> ranges_;  // by address; no two touch
     size_t bytes_ = 0;
